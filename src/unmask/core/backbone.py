@@ -1,0 +1,126 @@
+"""`Backbone`: the one place that calls a Hugging Face model. Knows no block, no canvas, no text.
+
+Everything above it sees hidden states and logits.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask
+
+from unmask.core import attention
+from unmask.core.cache import BlockCache
+from unmask.errors import ModelError
+
+
+class Backbone:
+    """A causal language model with its attention mask in our hands.
+
+    Args:
+        model: any `AutoModelForCausalLM`; its attention function is set to ours.
+        mask_token_id: never predicted; None for a model that is not adapted.
+
+    Raises:
+        ModelError: the model is not known to be computed rightly this way.
+    """
+
+    def __init__(self, model: Any, *, mask_token_id: int | None = None) -> None:
+        self.model = model
+        self.mask_token_id = mask_token_id
+        self.decoder = model.get_decoder()
+        self.head = model.get_output_embeddings()
+        _check_rotary(model)
+        model.set_attn_implementation(attention.NAME)
+        self._check_against_stock()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.head.weight.device  # type: ignore[no-any-return]
+
+    @property
+    def max_positions(self) -> int:
+        """Longest sequence the model can hold, its sliding window included."""
+        settings = self.model.config.to_dict()
+        windows = [settings["max_position_embeddings"], settings.get("sliding_window")]
+        return min(int(window) for window in windows if window)
+
+    def new_cache(self, rows: int, max_len: int) -> BlockCache:
+        """An empty cache for this model."""
+        return BlockCache(self.model.config.num_hidden_layers, rows, max_len)
+
+    def hidden(
+        self,
+        tokens_BQ: Tensor,
+        positions_BQ: Tensor,
+        mask: Tensor | BlockMask | None,
+        cache: BlockCache | None = None,
+    ) -> Tensor:
+        """Final hidden states (B, Q, E), after the last norm.
+
+        Args:
+            tokens_BQ: int64 token ids.
+            positions_BQ: int64 positions for the rotary embedding.
+            mask: (B, 1, Q, K) bool or a `BlockMask`; None = every query sees every key.
+            cache: keys and values go where `BlockCache.aim` said; None = no cache.
+        """
+        output = self.decoder(
+            input_ids=tokens_BQ,
+            position_ids=positions_BQ,
+            attention_mask=mask,
+            cache=cache,
+            use_cache=cache is not None,
+        )
+        return output.last_hidden_state  # type: ignore[no-any-return]
+
+    def logits(self, hidden_ME: Tensor) -> Tensor:
+        """(M, V) float32 logits; the mask token gets -inf, in training as in decoding."""
+        logits_MV: Tensor = self.head(hidden_ME).float()
+        if self.mask_token_id is not None:
+            logits_MV[..., self.mask_token_id] = float("-inf")
+        return logits_MV
+
+    @contextmanager
+    def stock(self) -> Iterator[Any]:
+        """The model as Hugging Face runs it, for oracles and baselines."""
+        self.model.set_attn_implementation("sdpa")
+        try:
+            yield self.model
+        finally:
+            self.model.set_attn_implementation(attention.NAME)
+
+    @torch.no_grad()
+    def _check_against_stock(self) -> None:
+        """Our causal logits must be Hugging Face's: heads that scale or cap would slip through."""
+        was_training = self.model.training
+        self.model.eval()
+        count = min(8, self.head.weight.shape[0])
+        tokens = torch.arange(count, device=self.device)[None]
+        causal = torch.ones(count, count, dtype=torch.bool, device=self.device).tril()
+        ours = self.head(
+            self.hidden(tokens, torch.arange(count, device=self.device)[None], causal[None, None])
+        )
+        with self.stock() as model:
+            theirs = model(input_ids=tokens, use_cache=False).logits
+        self.model.train(was_training)
+        scale = theirs.abs().amax().clamp_min(1.0)
+        if not torch.allclose(ours / scale, theirs / scale, atol=_tolerance(ours.dtype)):
+            raise ModelError(
+                f"{type(model).__name__} is not supported: its own logits differ from "
+                "head(decoder(tokens)); it scales or caps them in a way unmask does not know"
+            )
+
+
+def _tolerance(dtype: torch.dtype) -> float:
+    """Two kernels summing in another order, relative to the largest logit."""
+    return 1e-4 if dtype in (torch.float32, torch.float64) else 5e-2
+
+
+def _check_rotary(model: nn.Module) -> None:
+    """Weights loaded by way of the meta device can leave the rotary frequencies at zero."""
+    for name, buffer in model.named_buffers():
+        if name.endswith("inv_freq") and not bool(buffer.abs().sum() > 0):
+            raise ModelError(f"{name} is all zero: the model was not loaded properly; load again")

@@ -1,0 +1,93 @@
+"""`BlockCache`: one preallocated slab per layer, rows of any length. Knows no policy.
+
+Below `length` of a row lies committed history; just above it, the open block. Keys and values are
+written in place at their absolute position; moving `length` is what commits them.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+
+class SlabLayer(CacheLayerMixin):  # type: ignore[misc]
+    """Keys and values of one layer, (N, H, max_len, D) each, made when the first ones arrive."""
+
+    def __init__(self, owner: "BlockCache") -> None:
+        super().__init__()
+        self.owner = owner
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Allocate both slabs; zeros, so that a masked column never carries a NaN."""
+        _, heads, _, width = key_states.shape
+        shape = (self.owner.rows, heads, self.owner.max_len, width)
+        self.keys = key_states.new_zeros(shape)
+        self.values = value_states.new_zeros((*shape[:3], value_states.shape[3]))
+        self.is_initialized = True
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write (B, H, Q, D) at the owner's rows and positions; return all keys in the window."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        rows_B, columns_BQ = self.owner.rows_B, self.owner.columns_BQ
+        self.keys[rows_B[:, None], :, columns_BQ] = key_states.transpose(1, 2)
+        self.values[rows_B[:, None], :, columns_BQ] = value_states.transpose(1, 2)
+        return self._window(self.keys), self._window(self.values)
+
+    def _window(self, slab: Tensor) -> Tensor:
+        window = self.owner.window
+        if self.owner.rows_are_leading:  # a view; anything else has to copy
+            return slab[: len(self.owner.rows_B), :, :window]
+        return slab[self.owner.rows_B, :, :window]
+
+    def get_seq_length(self) -> int:
+        """0: positions are always passed to the model, never counted by the cache."""
+        return 0
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Number of keys the next forward sees, and their offset."""
+        return self.owner.window, 0
+
+    def get_max_length(self) -> int:
+        """Columns of the slab."""
+        return self.owner.max_len
+
+
+class BlockCache(Cache):  # type: ignore[misc]
+    """The slabs of all layers, and how much of each row is committed.
+
+    Args:
+        layers: number of attention layers of the model.
+        rows: how many sequences fit side by side.
+        max_len: how many tokens each may hold, the open block included.
+    """
+
+    def __init__(self, layers: int, rows: int, max_len: int) -> None:
+        self.rows, self.max_len = rows, max_len
+        self.length_N = torch.zeros(rows, dtype=torch.long)  # on the CPU: it steers, never computes
+        super().__init__(layers=[SlabLayer(self) for _ in range(layers)])
+
+    def aim(self, rows_B: Tensor, columns_BQ: Tensor, window: int, device: torch.device) -> None:
+        """Say where the next forward writes, and how many columns it sees.
+
+        Args:
+            rows_B: slab rows, int64 on the CPU.
+            columns_BQ: absolute positions, int64 on the CPU.
+            window: columns [0, window) are returned as keys.
+            device: where the model computes.
+        """
+        assert window <= self.max_len, f"window {window} exceeds the slab of {self.max_len}"
+        self.rows_are_leading = bool((rows_B == torch.arange(len(rows_B))).all())
+        self.rows_B, self.columns_BQ = rows_B.to(device), columns_BQ.to(device)
+        self.window = window
+
+    def move_row(self, source: int, target: int) -> None:
+        """Copy row `source` over row `target`, so that a finished row leaves no hole."""
+        self.length_N[target] = self.length_N[source]
+        for layer in self.layers:
+            if layer.is_initialized:
+                layer.keys[target] = layer.keys[source]
+                layer.values[target] = layer.values[source]

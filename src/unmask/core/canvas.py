@@ -1,0 +1,113 @@
+"""`Canvas`: the sequences being decoded and, in each, the open block. Knows no model.
+
+It steers the decoding and computes nothing heavy, so it lives on the CPU; positions are absolute.
+Below `start` everything is committed; [start, start + S) is the open block; nothing at or past
+`end` is ever decoded.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How one row draws its tokens."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+class Canvas:
+    """Rows of any length and progress, side by side; active rows are always 0 … `active` - 1.
+
+    Args:
+        rows: N, the most sequences at a time.
+        max_len: L, tokens each may hold, a multiple of the block size.
+        block_size, sub_block_size: S and s.
+        mask_token_id: what a hidden token looks like to the model.
+    """
+
+    def __init__(
+        self, rows: int, max_len: int, block_size: int, sub_block_size: int, mask_token_id: int
+    ) -> None:
+        self.block_size, self.sub_block_size = block_size, sub_block_size
+        self.mask_token_id = mask_token_id
+        self.active = 0
+        self.tokens_NL = torch.full((rows, max_len), mask_token_id)
+        self.is_masked_NL = torch.zeros(rows, max_len, dtype=torch.bool)
+        self.confidence_NL = torch.zeros(rows, max_len)
+        self.prompt_N = torch.zeros(rows, dtype=torch.long)
+        self.start_N = torch.zeros(rows, dtype=torch.long)
+        self.end_N = torch.zeros(rows, dtype=torch.long)
+        self.step_N = torch.zeros(rows, dtype=torch.long)
+        self.temperature_N = torch.zeros(rows)
+        self.top_p_N = torch.ones(rows)
+        self.seed_N = torch.zeros(rows, dtype=torch.long)
+
+    def open_row(self, prompt: list[int], max_new_tokens: int, sampling: Sampling) -> int:
+        """Add a sequence; return its row. Nothing of it is committed yet."""
+        row, length = self.active, len(prompt)
+        self.active += 1
+        self.tokens_NL[row] = self.mask_token_id
+        self.tokens_NL[row, :length] = torch.tensor(prompt)
+        self.is_masked_NL[row] = torch.arange(self.is_masked_NL.shape[1]) >= length
+        self.confidence_NL[row] = 0.0
+        self.prompt_N[row], self.start_N[row], self.step_N[row] = length, 0, 0
+        self.end_N[row] = length + max_new_tokens
+        self.temperature_N[row], self.top_p_N[row] = sampling.temperature, sampling.top_p
+        self.seed_N[row] = sampling.seed
+        return row
+
+    def close_row(self, row: int) -> int:
+        """Take a row out; the last active row, whose old index is returned, takes its place."""
+        self.active -= 1
+        last = self.active
+        if row != last:
+            for tensor in (self.tokens_NL, self.is_masked_NL, self.confidence_NL, self.prompt_N,
+                           self.start_N, self.end_N, self.step_N, self.temperature_N,
+                           self.top_p_N, self.seed_N):  # fmt: skip
+                tensor[row] = tensor[last]
+        return last
+
+    def block_positions_BS(self, rows_B: Tensor) -> Tensor:
+        """Absolute positions of the open blocks."""
+        return self.start_N[rows_B, None] + torch.arange(self.block_size)
+
+    def todo_BS(self, rows_B: Tensor) -> Tensor:
+        """True where the open block still has a token to decode."""
+        positions_BS = self.block_positions_BS(rows_B)
+        is_masked_BS = self.is_masked_NL[rows_B[:, None], positions_BS]
+        return is_masked_BS & (positions_BS < self.end_N[rows_B, None])
+
+    def sub_block_start_B(self, rows_B: Tensor) -> Tensor:
+        """Where the leftmost sub-block with something to decode starts."""
+        first_B = self.todo_BS(rows_B).int().argmax(-1)
+        return self.start_N[rows_B] + first_B // self.sub_block_size * self.sub_block_size
+
+    def candidates_BS(self, rows_B: Tensor) -> Tensor:
+        """True where a token may be decoded now: in the leftmost unfinished sub-block."""
+        positions_BS = self.block_positions_BS(rows_B)
+        past_B1 = self.sub_block_start_B(rows_B)[:, None] + self.sub_block_size
+        return self.todo_BS(rows_B) & (positions_BS < past_B1)
+
+    def accept(self, rows_B: Tensor, accept_BS: Tensor, tokens_BS: Tensor, confidence_BS: Tensor,
+               ) -> None:  # fmt: skip
+        """Fix the tokens where `accept_BS` is True."""
+        b, s = accept_BS.nonzero(as_tuple=True)
+        rows_M, positions_M = rows_B[b], self.start_N[rows_B[b]] + s
+        self.tokens_NL[rows_M, positions_M] = tokens_BS[b, s]
+        self.confidence_NL[rows_M, positions_M] = confidence_BS[b, s]
+        self.is_masked_NL[rows_M, positions_M] = False
+
+    def commit(self, rows_B: Tensor, count_B: Tensor) -> None:
+        """Move the open block on by `count_B` tokens; 0 leaves a row where it is."""
+        self.start_N[rows_B] += count_B
+        self.step_N[rows_B] = torch.where(count_B > 0, 0, self.step_N[rows_B])
+
+    def is_finished_B(self, rows_B: Tensor) -> Tensor:
+        """True where everything before `end` is decoded."""
+        last_block_B = self.end_N[rows_B] <= self.start_N[rows_B] + self.block_size
+        return last_block_B & ~self.todo_BS(rows_B).any(-1)

@@ -1,0 +1,67 @@
+import pytest
+import torch
+from conftest import make_backbone, make_model
+
+from unmask.core.attention import attention
+from unmask.core.backbone import Backbone
+from unmask.errors import ModelError
+
+
+def test_no_mask_means_see_everything_not_causal():
+    backbone = make_backbone()
+    tokens, positions = torch.arange(6)[None], torch.arange(6)[None]
+    with torch.no_grad():
+        unmasked = backbone.hidden(tokens, positions, None)
+        full = backbone.hidden(tokens, positions, torch.ones(1, 1, 6, 6, dtype=torch.bool))
+        causal = backbone.hidden(tokens, positions, torch.ones(6, 6).tril().bool()[None, None])
+    torch.testing.assert_close(unmasked, full)
+    assert (unmasked - causal).abs().max() > 0.1
+
+
+def test_head_that_scales_its_logits_is_refused():
+    model = make_model()
+    plain = model.forward
+
+    def scaled(*args, **kwargs):
+        output = plain(*args, **kwargs)
+        output.logits = output.logits / 8
+        return output
+
+    model.forward = scaled
+    with pytest.raises(ModelError, match="scales or caps"):
+        Backbone(model)
+
+
+def test_zero_rotary_frequencies_are_refused():
+    model = make_model()
+    model.model.rotary_emb.inv_freq.zero_()
+    with pytest.raises(ModelError, match="inv_freq"):
+        Backbone(model)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"s_aux": torch.zeros(4)}, "sinks"),
+        ({"softcap": 30.0}, "soft-capping"),
+        ({"sliding_window": 3}, "sliding window"),
+    ],
+)
+def test_attention_features_that_would_be_dropped_are_refused(options, message):
+    states = torch.zeros(1, 1, 4, 8)
+    with pytest.raises(ModelError, match=message):
+        attention(torch.nn.Module(), states, states, states, None, **options)
+
+
+def test_stock_gives_the_model_back_its_attention():
+    backbone = make_backbone()
+    with backbone.stock() as model:
+        assert model.config._attn_implementation == "sdpa"
+    assert backbone.model.config._attn_implementation == "unmask"
+
+
+def test_mask_token_gets_no_probability():
+    backbone = make_backbone()
+    logits = backbone.logits(torch.randn(3, 32))
+    assert logits[:, 96].isneginf().all()
+    assert logits[:, :96].isfinite().all()
