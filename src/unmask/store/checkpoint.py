@@ -1,0 +1,103 @@
+"""Reading a checkpoint: an ordinary Hugging Face or PEFT folder, plus `unmask.json` if adapted."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+
+from unmask.config import FILE_NAME, DiffusionConfig
+from unmask.core.backbone import Backbone
+from unmask.errors import ModelError
+from unmask.store.embedded import Progress
+from unmask.store.resolve import resolve_model
+from unmask.store.vocabulary import check_mask_token, embedding_rows, end_token_ids, make_room
+
+ADAPTER_FILE = "adapter_config.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What a folder holds, in memory."""
+
+    name: str
+    """As the user typed it."""
+    folder: Path
+    model: Any
+    """The stock Hugging Face model, any adapter merged into it."""
+    tokenizer: Any
+    config: DiffusionConfig | None
+    """None for a model that is not adapted."""
+
+    def backbone(self) -> Backbone:
+        """The model behind our one call site."""
+        mask_token_id = None if self.config is None else self.config.mask_token_id
+        return Backbone(self.model, mask_token_id=mask_token_id)
+
+    def end_token_ids(self) -> frozenset[int]:
+        """Tokens that end an answer."""
+        return end_token_ids(self.model, self.tokenizer)
+
+
+def load_checkpoint(
+    name: str,
+    *,
+    device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    progress: Progress = lambda _text, _share: None,
+) -> Checkpoint:
+    """Load MODEL: a folder, an alias, or a hub id.
+
+    Raises:
+        ModelError: missing, truncated, or its parts do not belong together.
+    """
+    folder = resolve_model(name, progress)
+    config = DiffusionConfig.load(folder) if (folder / FILE_NAME).exists() else None
+    try:
+        tokenizer = _load_tokenizer(folder)
+        if (folder / ADAPTER_FILE).exists():
+            model = _load_adapted(folder, config, dtype)
+        else:
+            model = _load_plain(folder, dtype)
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ModelError(f"{name} is not a readable checkpoint: {reason}") from error
+    if config is not None:
+        check_mask_token(config, model, tokenizer)
+    model = model.to(device).eval()
+    return Checkpoint(name=name, folder=folder, model=model, tokenizer=tokenizer, config=config)
+
+
+def _load_tokenizer(folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def _load_plain(folder: Path, dtype: torch.dtype) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True)
+
+
+def _load_adapted(folder: Path, config: DiffusionConfig | None, dtype: torch.dtype) -> Any:
+    """Load the parent that a PEFT folder names, and merge the adapter into it."""
+    from peft import PeftModel
+
+    settings = json.loads((folder / ADAPTER_FILE).read_text(encoding="utf-8"))
+    parent = _load_plain(resolve_model(settings["base_model_name_or_path"]), dtype)
+    if config is not None:
+        _grow(parent, config)
+    return PeftModel.from_pretrained(parent, folder).merge_and_unload()
+
+
+def _grow(parent: Any, config: DiffusionConfig) -> None:
+    rows = embedding_rows(parent)
+    if rows not in (config.embedding_rows, config.mask_token_id):
+        raise ModelError(
+            f"vocabulary mismatch: the adapter was made for a parent of {config.embedding_rows} "
+            f"embedding rows (mask token included), {config.base_model} has {rows}"
+        )
+    make_room(parent, config.mask_token_id)
