@@ -1,0 +1,1 @@
+"""Decoding: one engine for diffusion and AR, streaming or not. The engine never sees text."""

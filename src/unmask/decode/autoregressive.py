@@ -1,0 +1,23 @@
+"""AR mode: the same engine with blocks of one token, strictly causal.
+
+The commit forward of a token yields the state from which the next one is read, so nothing is ever
+denoised: one forward a token, as in any AR decoder.
+"""
+
+from unmask.config import DiffusionConfig
+
+
+def ar_config(rows: int) -> DiffusionConfig:
+    """How any causal language model is decoded one token after another.
+
+    Args:
+        rows: embedding rows of the model.
+    """
+    return DiffusionConfig(
+        context="causal",
+        block_size=1,
+        sub_block_size=1,
+        token_shift=True,
+        mask_token_id=rows - 1,  # fills the canvas; the model never sees it
+        embedding_rows=rows,
+    )

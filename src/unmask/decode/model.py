@@ -1,0 +1,231 @@
+"""`Model`: a checkpoint ready to answer. What `unmask.load` returns."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import Any, Literal, Unpack
+
+import torch
+
+from unmask.config import DiffusionConfig, check_sub_block_size
+from unmask.core.canvas import Sampling
+from unmask.decode.autoregressive import ar_config
+from unmask.decode.engine import Engine, Request, Sequence, Snapshot
+from unmask.decode.options import DecodeOptions, OptionValues
+from unmask.decode.stats import Nfe, tokens_per_forward
+from unmask.decode.strategy import make_strategy
+from unmask.decode.text import (
+    Prompt,
+    cut_at_stop,
+    decode_tokens,
+    encode_prompt,
+    make_stop_check,
+    settled,
+)
+from unmask.errors import ConfigError, ModelError
+from unmask.plugins import load_plugin
+from unmask.store.checkpoint import Checkpoint, load_checkpoint
+from unmask.store.embedded import Progress
+from unmask.store.vocabulary import embedding_rows
+
+MAX_ROWS = 64
+"""Sequences decoded side by side; more wait their turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """An answer and what it took."""
+
+    text: str
+    token_ids: list[int]
+    finish_reason: Literal["stop", "length"]
+    prompt_tokens: int
+    new_tokens: int
+    """Up to and including the token that ended the answer."""
+    nfe: Nfe
+    tpf: float
+    """new_tokens / (denoise + commit forwards)."""
+    seconds: float
+    """Wall time of the whole call, shared by the prompts of a batch."""
+    tokens_per_s: float
+    """New tokens of this answer / seconds."""
+    mode: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something happened to an answer that is being decoded."""
+
+    kind: Literal["committed", "provisional", "finished"]
+    """`committed`: text that will not change; `provisional`: the answer as it stands;
+    `finished`: the whole answer."""
+    text: str = ""
+    """The new text of a `committed` event."""
+    canvas: Snapshot | None = None
+    generation: Generation | None = None
+
+
+class Model:
+    """A checkpoint with an engine around it."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.checkpoint = checkpoint
+        self.backbone = checkpoint.backbone()
+
+    @property
+    def tokenizer(self) -> Any:
+        """The checkpoint's tokenizer."""
+        return self.checkpoint.tokenizer
+
+    @property
+    def config(self) -> DiffusionConfig | None:
+        """How the weights are meant to be read; None where they are not adapted."""
+        return self.checkpoint.config
+
+    def generate(
+        self, prompts: Prompt | list[Prompt], *, raw: bool = False,
+        **options: Unpack[OptionValues],
+    ) -> list[Generation]:  # fmt: skip
+        """Answer prompts, side by side.
+
+        Args:
+            prompts: one or more; each a text (one user turn) or a message list.
+            raw: no chat template.
+            options: fields of `DecodeOptions`.
+
+        Returns:
+            One generation per prompt, in order.
+
+        Raises:
+            PromptError, ConfigError, ModelError: before anything is decoded.
+        """
+        chosen, started = DecodeOptions(**options), perf_counter()
+        encoded = [self._encode(prompt, raw) for prompt in _as_list(prompts)]
+        engine = self._make_engine(encoded, chosen)
+        sequences = [engine.submit(self._request(ids, chosen)) for ids in encoded]
+        engine.run()
+        seconds = perf_counter() - started
+        return [self._generation(sequence, chosen, seconds) for sequence in sequences]
+
+    def stream(
+        self, prompt: Prompt, *, raw: bool = False, **options: Unpack[OptionValues]
+    ) -> Iterator[Event]:
+        """Answer one prompt, telling what happens after every round of the engine.
+
+        The texts of all `committed` events joined are the text of the `finished` event.
+        """
+        chosen, started = DecodeOptions(**options), perf_counter()
+        ids = self._encode(prompt, raw)
+        engine = self._make_engine([ids], chosen)
+        sequence = engine.submit(self._request(ids, chosen))
+        told = ""
+        while sequence not in engine.step():
+            canvas = engine.snapshot(0)
+            yield Event(kind="provisional", canvas=canvas)
+            text = decode_tokens(canvas.tokens[: canvas.committed], self.tokenizer)
+            text = settled(text, chosen.stop)
+            if len(text) > len(told):
+                yield Event(kind="committed", text=text[len(told) :])
+                told = text
+        generation = self._generation(sequence, chosen, perf_counter() - started)
+        if generation.text != told:
+            yield Event(kind="committed", text=generation.text[len(told) :])
+        yield Event(kind="finished", generation=generation)
+
+    def _encode(self, prompt: Prompt, raw: bool) -> list[int]:
+        mask_token_id = None if self.config is None else self.config.mask_token_id
+        return encode_prompt(
+            prompt,
+            self.tokenizer,
+            raw=raw,
+            mask_token_id=mask_token_id,
+            max_positions=self.backbone.max_positions,
+        )
+
+    def decode_config(self, options: DecodeOptions) -> DiffusionConfig:
+        """Block sizes and context of a mode on this checkpoint.
+
+        Raises:
+            ModelError: diffusion on a model that is not adapted.
+            ConfigError: the sub-block does not divide the block.
+        """
+        if options.mode == "ar":
+            return ar_config(embedding_rows(self.checkpoint.model))
+        if self.config is None:
+            name = self.checkpoint.name
+            raise ModelError(
+                f"{name} has no unmask.json, so it cannot be decoded by diffusion; adapt it first "
+                f"(unmask adapt {name} --data DATA --out DIR), or use --mode ar"
+            )
+        if options.sub_block_size is None:
+            return self.config
+        check_sub_block_size(self.config.block_size, options.sub_block_size)
+        fields = {**asdict(self.config), "sub_block_size": options.sub_block_size}
+        return DiffusionConfig(**fields)
+
+    def _make_engine(self, encoded: list[list[int]], options: DecodeOptions) -> Engine:
+        if not encoded:
+            raise ConfigError("no prompts; pass at least one")
+        longest = max(map(len, encoded)) + options.max_new_tokens
+        return Engine(
+            self.backbone,
+            self.decode_config(options),
+            load_plugin("unmask.decode.policies", options.cache)(),
+            make_strategy(options),
+            rows=min(len(encoded), MAX_ROWS),
+            max_len=min(longest, self.backbone.max_positions),
+        )
+
+    def _request(self, ids: list[int], options: DecodeOptions) -> Request:
+        room = self.backbone.max_positions - len(ids)
+        ends = frozenset() if options.ignore_eos else self.checkpoint.end_token_ids()
+        return Request(
+            prompt=ids,
+            max_new_tokens=min(options.max_new_tokens, room),
+            end_token_ids=ends,
+            stop=make_stop_check(options.stop, self.tokenizer),
+            sampling=Sampling(
+                temperature=options.temperature, top_p=options.top_p, seed=options.seed
+            ),
+        )
+
+    def _generation(self, sequence: Sequence, options: DecodeOptions, seconds: float) -> Generation:
+        text = decode_tokens(sequence.tokens, self.tokenizer)
+        new_tokens = len(sequence.tokens)
+        return Generation(
+            text=cut_at_stop(text, options.stop),
+            token_ids=sequence.tokens,
+            finish_reason="stop" if sequence.is_stopped else "length",
+            prompt_tokens=len(sequence.request.prompt),
+            new_tokens=new_tokens,
+            nfe=sequence.nfe,
+            tpf=tokens_per_forward(new_tokens, sequence.nfe),
+            seconds=seconds,
+            tokens_per_s=new_tokens / seconds,
+            mode=options.mode,
+            seed=options.seed,
+        )
+
+
+def _as_list(prompts: Prompt | list[Prompt]) -> list[Prompt]:
+    if isinstance(prompts, str):
+        return [prompts]
+    if prompts and isinstance(prompts[0], dict):  # one conversation
+        return [prompts]
+    return list(prompts)  # type: ignore[arg-type]
+
+
+def load(
+    model: str,
+    *,
+    device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    progress: Progress = lambda _text, _share: None,
+) -> Model:
+    """Load MODEL: a folder, an alias such as `smollm2`, or a hub id.
+
+    Raises:
+        ModelError: missing, truncated, unsupported, or its parts do not belong together.
+    """
+    return Model(load_checkpoint(model, device=device, dtype=dtype, progress=progress))

@@ -1,0 +1,1 @@
+"""One cache policy a file; the file name is its name."""

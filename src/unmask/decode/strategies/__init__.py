@@ -1,0 +1,1 @@
+"""One strategy a file; the file name is its name."""
