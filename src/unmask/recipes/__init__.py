@@ -1,0 +1,1 @@
+"""Recipes as TOML, one file each; the file name is the name."""

@@ -1,0 +1,145 @@
+"""`adapt`: from a parent and data to a checkpoint."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from unmask.core.backbone import Backbone
+from unmask.errors import TrainingError
+from unmask.store.checkpoint import load_checkpoint
+from unmask.store.embedded import ALIASES
+from unmask.store.folders import recover_folder
+from unmask.store.vocabulary import add_mask_token, end_token_ids
+from unmask.train.chat import Sample, encode_row
+from unmask.train.loop import Budget, StepReport, train, training_row
+from unmask.train.lora import add_lora
+from unmask.train.optim import make_optimizer
+from unmask.train.pack import Packer
+from unmask.train.plan import Plan, make_plan
+from unmask.train.recipe import Recipe
+from unmask.train.run import Progress, Run, load_optimizer, read_progress
+from unmask.train.sources import Source, open_source
+
+ROWS_LOOKED_AT = 8
+"""Rows from which the plan is worked out."""
+
+
+def adapt(
+    model: str,
+    data: str,
+    out: str | Path,
+    *,
+    recipe: Recipe | None = None,
+    budget: Budget | None = None,
+    resume: bool = False,
+    device: str = "cpu",
+    on_plan: Callable[[Plan], None] = lambda _plan: None,
+    on_step: Callable[[StepReport], None] = lambda _step: None,
+    on_progress: Callable[[str, float | None], None] = lambda _text, _share: None,
+) -> Path:
+    """Adapt MODEL on DATA into the folder `out`.
+
+    Args:
+        model: folder, hub id or alias of the parent.
+        data: `file.jsonl` or `gym:NAME`.
+        out: the checkpoint; whole at any time from the first save on.
+        recipe: what to compute; the default recipe where None.
+        budget: when to stop; `recipe.steps` where None.
+        resume: go on from what `out` holds.
+        device: where to compute.
+        on_plan: told the plan before anything is computed.
+        on_step: told about each optimizer step.
+        on_progress: told about downloads.
+
+    Returns:
+        `out`.
+
+    Raises:
+        UnmaskError: of the kind that tells what went wrong.
+    """
+    out, recipe = Path(out), recipe or Recipe()
+    budget = budget or Budget(steps=recipe.steps)
+    recover_folder(out)
+    if out.exists() and not resume and any(out.iterdir()):
+        raise TrainingError(f"{out} exists; add --resume to go on, or choose another --out")
+    source = open_source(data, seed=recipe.seed)
+    if resume:
+        parent, progress = read_progress(out, recipe=recipe, data=data)
+        run = _make_run(str(out), parent, data, recipe, progress, device, on_progress)
+        load_optimizer(run.optimizer, out)
+    else:
+        parent = model if model in ALIASES or not Path(model).exists() else _absolute(model)
+        run = _make_run(model, parent, data, recipe, Progress(), device, on_progress)
+    scout = _packer(run, source)
+    rows = [training_row(run, scout, number) for number in range(ROWS_LOOKED_AT)]
+    on_plan(make_plan(run, rows, budget, scout.too_long))
+    train(run, _packer(run, source), budget, out, on_step)
+    return out
+
+
+def _packer(run: Run, source: Source) -> Packer:
+    """Rows from where the run stands."""
+    ends = end_token_ids(run.backbone.model, run.tokenizer)
+
+    def sample_at(index: int) -> Sample:
+        return encode_row(source.row(index), run.tokenizer, ends)
+
+    return Packer(
+        sample_at,
+        row_tokens=run.recipe.row_tokens,
+        block_size=run.recipe.block_size,
+        mask_token_id=run.backbone.mask_token_id or 0,  # AR pads are never read
+        taken=run.progress.taken,
+        too_long=run.progress.too_long,
+    )
+
+
+def _absolute(folder: str) -> str:
+    return str(Path(folder).resolve())
+
+
+def _make_run(
+    source: str,
+    parent: str,
+    data: str,
+    recipe: Recipe,
+    progress: Progress,
+    device: str,
+    on_progress: Callable[[str, float | None], None],
+) -> Run:
+    """Weights from `source` (the parent, or what is resumed), ready to train."""
+    adapter = Path(source) / "adapter_model.safetensors"
+    resumes_lora = recipe.trainable == "lora" and adapter.exists()
+    checkpoint = load_checkpoint(
+        parent if resumes_lora else source, device=device, progress=on_progress
+    )
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    mask_token_id = None
+    if recipe.objective == "diffusion":
+        mask_token_id = add_mask_token(model, tokenizer)
+    saved: Any = model
+    if recipe.trainable == "lora":
+        saved = add_lora(model, recipe, mask_token_id)
+        saved.peft_config["default"].base_model_name_or_path = parent
+        if resumes_lora:
+            _load_adapter(saved, adapter)
+    if recipe.gradient_checkpointing:
+        model.activation_checkpointing_enable({"use_reentrant": False})
+    backbone = Backbone(model, mask_token_id=mask_token_id)
+    return Run(
+        parent=parent,
+        data=data,
+        recipe=recipe,
+        model=saved,
+        backbone=backbone,
+        tokenizer=tokenizer,
+        optimizer=make_optimizer(model, recipe),
+        progress=progress,
+    )
+
+
+def _load_adapter(model: Any, path: Path) -> None:
+    from peft import set_peft_model_state_dict
+    from safetensors.torch import load_file
+
+    set_peft_model_state_dict(model, load_file(path))

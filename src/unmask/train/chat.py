@@ -1,0 +1,61 @@
+"""From a row to token ids and which of them are targets. Knows no block."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from unmask.errors import DataError
+from unmask.store.chat import Message, render
+from unmask.train.sources import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One document: token ids, and True where a token is to be learnt."""
+
+    ids: list[int]
+    is_target: list[bool]
+
+
+def encode_row(row: Row, tokenizer: Any, end_token_ids: frozenset[int]) -> Sample:
+    """Tokenise a row; targets are what the assistant says up to and including its end of turn.
+
+    Plain text is a target from its second token on: nothing stands before the first.
+    """
+    if row.messages is not None:
+        return _encode_messages(row.messages, row.where, tokenizer, end_token_ids)
+    ids = tokenizer(row.text)["input_ids"]
+    if tokenizer.eos_token_id is not None:
+        ids = [*ids, tokenizer.eos_token_id]
+    return Sample(ids, [place > 0 for place in range(len(ids))])
+
+
+def _encode_messages(
+    messages: list[Message], where: str, tokenizer: Any, end_token_ids: frozenset[int]
+) -> Sample:
+    """Render every prefix that ends before and after an assistant turn; the difference is it."""
+    ids: list[int] = []
+    is_target: list[bool] = []
+    for turn, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        before = render(messages[:turn], tokenizer, add_generation_prompt=True)
+        after = render(messages[: turn + 1], tokenizer, add_generation_prompt=False)
+        if before[: len(ids)] != ids or after[: len(before)] != before:
+            raise DataError(
+                f"{where}: the chat template rewrites earlier turns, so what the assistant said "
+                "cannot be told apart; use a template that only appends"
+            )
+        is_target += [False] * (len(before) - len(ids))
+        is_target += [True] * _said(after[len(before) :], end_token_ids)
+        is_target += [False] * (len(after) - len(is_target))
+        ids = after
+    if not any(is_target):
+        raise DataError(f"{where} has no assistant turn to learn")
+    last = max(place for place, target in enumerate(is_target) if target)
+    return Sample(ids[: last + 1], is_target[: last + 1])
+
+
+def _said(turn: list[int], end_token_ids: frozenset[int]) -> int:
+    """Tokens up to and including the first end of turn; templates may add a newline after it."""
+    ends = [place for place, token in enumerate(turn) if token in end_token_ids]
+    return ends[0] + 1 if ends else len(turn)

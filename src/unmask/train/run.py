@@ -1,0 +1,142 @@
+"""`Run`: everything a training run is at one moment, and how it is written and read back.
+
+A saved run is a loadable checkpoint folder at any time; what only the trainer needs lies in its
+`trainer/`. Randomness is derived from (seed, row number), so there is no generator to save.
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+import unmask
+from unmask.config import DiffusionConfig
+from unmask.core.backbone import Backbone
+from unmask.errors import TrainingError
+from unmask.store.folders import replace_folder
+from unmask.store.vocabulary import MASK_TOKEN, embedding_rows
+from unmask.train.recipe import Recipe
+
+TRAINER_FOLDER = "trainer"
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a run is."""
+
+    step: int = 0
+    taken: int = 0
+    """Samples used from the source."""
+    too_long: int = 0
+    """Of those, left out because they do not fit into a row."""
+    targets_seen: int = 0
+    """Supervised tokens."""
+    seconds: float = 0.0
+    log: list[dict[str, float]] = field(default_factory=list)
+    """One line per optimizer step."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """A training run in memory."""
+
+    parent: str
+    """What is adapted, as the user named it; absolute where it is a folder."""
+    data: str
+    recipe: Recipe
+    model: Any
+    """The Hugging Face model, or the PEFT model around it: what is saved."""
+    backbone: Backbone
+    tokenizer: Any
+    optimizer: torch.optim.Optimizer
+    progress: Progress
+
+    def diffusion_config(self) -> DiffusionConfig:
+        """What `unmask.json` will say."""
+        recipe = self.recipe
+        assert self.backbone.mask_token_id is not None, "an AR run has no diffusion config"
+        return DiffusionConfig(
+            context=recipe.context,
+            block_size=recipe.block_size,
+            sub_block_size=recipe.sub_block_size,
+            token_shift=recipe.token_shift,
+            mask_token=MASK_TOKEN,
+            mask_token_id=self.backbone.mask_token_id,
+            embedding_rows=embedding_rows(self.backbone.model),
+            base_model=self.parent,
+            provenance=self.provenance(),
+        )
+
+    def provenance(self) -> dict[str, Any]:
+        """Where the weights come from."""
+        return {
+            "unmask": unmask.__version__,
+            "data": self.data,
+            "steps": self.progress.step,
+            "supervised_tokens": self.progress.targets_seen,
+            "samples_too_long": self.progress.too_long,
+            "training_seconds": round(self.progress.seconds, 1),
+            "recipe": dataclasses.asdict(self.recipe),
+        }
+
+    def save(self, folder: Path) -> None:
+        """Put this run into `folder`, whole or not at all."""
+        replace_folder(folder, self._write)
+
+    def _write(self, folder: Path) -> None:
+        if self.recipe.trainable == "lora":
+            self.model.save_pretrained(folder, save_embedding_layers=False)
+        else:
+            self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        if self.recipe.objective == "diffusion":
+            self.diffusion_config().save(folder)
+        trainer = folder / TRAINER_FOLDER
+        trainer.mkdir()
+        save_file(_flat(self.optimizer), trainer / "optimizer.safetensors")
+        progress = dataclasses.asdict(self.progress)
+        log = [json.dumps(line) + "\n" for line in progress.pop("log")]
+        (trainer / "log.jsonl").write_text("".join(log), encoding="utf-8")
+        state = {"parent": self.parent, "progress": progress, "provenance": self.provenance()}
+        (trainer / "state.json").write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
+
+
+def read_progress(folder: Path, *, recipe: Recipe, data: str) -> tuple[str, Progress]:
+    """Parent and progress of a saved run.
+
+    Raises:
+        TrainingError: nothing to resume, or it was made with another recipe or other data.
+    """
+    path = folder / TRAINER_FOLDER / "state.json"
+    if not path.exists():
+        raise TrainingError(f"nothing to resume in {folder}; leave --resume out to start")
+    state = json.loads(path.read_text(encoding="utf-8"))
+    before, now = state["provenance"]["recipe"], dataclasses.asdict(recipe)
+    changed = [key for key in now if key != "steps" and before.get(key) != now[key]]
+    if changed or state["provenance"]["data"] != data:
+        raise TrainingError(
+            f"{folder} was made with other settings ({', '.join(changed) or 'data'}); resume with "
+            "the same ones or choose another --out"
+        )
+    lines = (path.parent / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    return state["parent"], Progress(**state["progress"], log=[json.loads(line) for line in lines])
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> None:
+    """Put the saved moments back into a fresh optimizer over the same weights."""
+    tensors = load_file(folder / TRAINER_FOLDER / "optimizer.safetensors")
+    state: dict[int, dict[str, torch.Tensor]] = {}
+    for name, tensor in tensors.items():
+        index, key = name.split(".", 1)
+        state.setdefault(int(index), {})[key] = tensor
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _flat(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    state = optimizer.state_dict()["state"]
+    return {f"{index}.{key}": value for index, each in state.items() for key, value in each.items()}

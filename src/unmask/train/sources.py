@@ -1,0 +1,155 @@
+"""DATA: where training rows come from. A source is indexable for ever, in a fixed order."""
+
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from unmask.errors import ConfigError, DataError, MissingExtraError, unknown_name
+from unmask.store.chat import Message
+
+EVALUATION_OFFSET = 2**40
+"""Gym seeds below it are for training, from it on for evaluation."""
+SEED_STRIDE = 2**24
+"""Gym rows kept apart for each training seed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One training example as a person would write it: a conversation, or plain text."""
+
+    where: str
+    """File and line, or task and seed: for messages about this row."""
+    messages: list[Message] | None = None
+    text: str | None = None
+
+
+class Source(Protocol):
+    """Rows in a fixed order that never ends; a finite source is shuffled anew each epoch."""
+
+    name: str
+    size: int | None
+    """Rows in one epoch; None for procedural data."""
+
+    def row(self, index: int) -> Row:
+        """The row at `index` ≥ 0."""
+        ...
+
+
+def open_source(data: str, *, seed: int) -> Source:
+    """The source that DATA names: `file.jsonl` or `gym:NAME`.
+
+    Raises:
+        DataError: missing file, broken row, nothing in it.
+        ConfigError: no gym task of this name.
+    """
+    if data.startswith("gym:"):
+        return GymSource(data, seed=seed)
+    if data.endswith((".jsonl", ".json")) or Path(data).exists():
+        return JsonlSource(Path(data), seed=seed)
+    raise DataError(f"no data '{data}': use a file.jsonl or gym:NAME, such as gym:gsm_symbolic")
+
+
+class JsonlSource:
+    """Rows of a JSON Lines file, all read and checked before anything else starts."""
+
+    def __init__(self, path: Path, *, seed: int) -> None:
+        self.name, self._seed = str(path), seed
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"cannot read {path}: {error}") from error
+        numbered = enumerate(lines, start=1)
+        self._rows = [parse_row(line, f"{path}:{n}") for n, line in numbered if line.strip()]
+        if not self._rows:
+            raise DataError(f"{path} has no rows")
+        self.size: int | None = len(self._rows)
+        self._epoch, self._order = 0, self._shuffled(0)
+
+    def row(self, index: int) -> Row:
+        """The row at `index`; each epoch has its own order."""
+        epoch, place = divmod(index, len(self._rows))
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, self._shuffled(epoch)
+        return self._rows[self._order[place]]
+
+    def _shuffled(self, epoch: int) -> list[int]:
+        order = list(range(len(self._rows)))
+        random.Random(f"{self._seed}/{epoch}").shuffle(order)
+        return order
+
+
+def parse_row(line: str, where: str) -> Row:
+    """One line of JSON Lines: `messages`, or `prompt` + `response`, or `text`.
+
+    Raises:
+        DataError: not JSON, or none of these fields; names file and line.
+
+    >>> parse_row('{"prompt": "1+1?", "response": "2"}', "a.jsonl:1").messages[1]["content"]
+    '2'
+    """
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where} is not JSON: {error}") from error
+    match values:
+        case {"messages": [*messages]} if messages and all(map(_is_message, messages)):
+            return Row(where=where, messages=messages)
+        case {"prompt": str(prompt), "response": str(response)}:
+            return Row(where=where, messages=conversation(prompt, response))
+        case {"text": str(text)}:
+            return Row(where=where, text=text)
+    raise DataError(
+        f"{where} has no known field; expected messages (with role and content), "
+        "prompt + response, or text"
+    )
+
+
+def _is_message(value: Any) -> bool:
+    match value:
+        case {"role": str(), "content": str()}:
+            return True
+    return False
+
+
+def conversation(prompt: str, response: str) -> list[Message]:
+    """One user turn and its answer."""
+    return [{"role": "user", "content": prompt}, {"role": "assistant", "content": response}]
+
+
+class GymSource:
+    """Procedural problems with worked answers from reasoning-gym (Apache-2.0), without end."""
+
+    size: int | None = None
+
+    def __init__(self, data: str, *, seed: int = 0, evaluation: bool = False) -> None:
+        try:
+            import reasoning_gym
+            from reasoning_gym.factory import DATASETS
+        except ImportError as error:
+            raise MissingExtraError(
+                f'{data} needs reasoning-gym: pip install "unmask[demo]"'
+            ) from error
+        self.name, task = data, data.removeprefix("gym:")
+        if task not in DATASETS:
+            raise ConfigError(unknown_name("gym task", task, DATASETS))
+        first = EVALUATION_OFFSET if evaluation else 0
+        self._dataset = reasoning_gym.create_dataset(
+            task, seed=first + seed * SEED_STRIDE, size=SEED_STRIDE
+        )
+
+    def row(self, index: int) -> Row:
+        """The problem at `index`, answered with its worked solution where it has one."""
+        entry = self.entry(index)
+        response = entry["metadata"].get("answer_cot") or entry["answer"]
+        messages = conversation(entry["question"], response)
+        return Row(where=f"{self.name}[{index}]", messages=messages)
+
+    def entry(self, index: int) -> dict[str, Any]:
+        """The problem at `index` as reasoning-gym gives it."""
+        return self._dataset[index]  # type: ignore[no-any-return]
+
+    def score(self, answer: str | None, index: int) -> float:
+        """Reasoning-gym's own score of an answer, 0 to 1."""
+        return float(self._dataset.score_answer(answer=answer, entry=self.entry(index)))

@@ -1,0 +1,221 @@
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import save_parent
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from unmask.config import DiffusionConfig
+from unmask.decode.model import load
+from unmask.errors import Interrupted, ModelError, TrainingError
+from unmask.train import loop
+from unmask.train.adapt import adapt
+from unmask.train.loop import Budget
+from unmask.train.recipe import Recipe
+from unmask.train.run import Run
+
+SMALL = {"block_size": 8, "sub_block_size": 4, "row_tokens": 64, "rows_per_step": 2,
+         "warmup_steps": 2, "learning_rate": 1e-3, "save_every": 3}  # fmt: skip
+
+
+def recipe(**settings):
+    return Recipe(**{**SMALL, **settings})
+
+
+def weights(folder):
+    (path,) = Path(folder).glob("*model.safetensors")
+    return load_file(path)
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+@pytest.mark.parametrize("trainable", ["full", "lora"])
+@pytest.mark.parametrize("objective", ["diffusion", "ar"])
+def test_resumed_run_equals_uninterrupted_bit_for_bit(tmp_path, parent, data, trainable, objective):
+    chosen = recipe(trainable=trainable, objective=objective,
+                    context="causal" if objective == "ar" else "block")  # fmt: skip
+    whole = adapt(str(parent), str(data), tmp_path / "whole", recipe=chosen, budget=Budget(steps=6))
+    halves = tmp_path / "halves"
+    adapt(str(parent), str(data), halves, recipe=chosen, budget=Budget(steps=2))
+    early = weights(halves)
+    adapt(str(parent), str(data), halves, recipe=chosen, budget=Budget(steps=6), resume=True)
+    assert same(weights(whole), weights(halves))
+    assert not same(weights(whole), early)  # the control: two steps are not six
+    logs = [(f / "trainer/log.jsonl").read_text().splitlines() for f in (whole, halves)]
+    losses = [[json.loads(line)["denoise_loss"] for line in log] for log in logs]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 6
+
+
+def test_result_is_an_ordinary_hugging_face_folder(tmp_path, parent, data):
+    out = adapt(str(parent), str(data), tmp_path / "out", recipe=recipe(), budget=Budget(steps=2))
+    model = AutoModelForCausalLM.from_pretrained(out)
+    tokenizer = AutoTokenizer.from_pretrained(out)
+    config = DiffusionConfig.load(out)
+    assert model.config.vocab_size == config.embedding_rows == len(tokenizer)
+    assert tokenizer.convert_tokens_to_ids(config.mask_token) == config.mask_token_id
+    assert tokenizer.chat_template == AutoTokenizer.from_pretrained(parent).chat_template
+    assert config.provenance["supervised_tokens"] > 0
+    assert load(str(out)).generate("hi", max_new_tokens=5, ignore_eos=True)[0].new_tokens == 5
+
+
+def test_lora_result_is_an_ordinary_peft_folder(tmp_path, parent, data):
+    from peft import PeftModel
+
+    chosen = recipe(trainable="lora")
+    out = adapt(str(parent), str(data), tmp_path / "out", recipe=chosen, budget=Budget(steps=3))
+    config = DiffusionConfig.load(out)
+    base = AutoModelForCausalLM.from_pretrained(parent)
+    base.resize_token_embeddings(config.embedding_rows, mean_resizing=False)
+    stock = PeftModel.from_pretrained(base, out)
+    ids = torch.tensor([[5, 6, 7, config.mask_token_id]])
+    with load(str(out)).backbone.stock() as merged, torch.no_grad():
+        ours, theirs = merged(ids).logits[..., :-1], stock(ids).logits[..., :-1]
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+        with stock.disable_adapter():
+            assert (ours - stock(ids).logits[..., :-1]).abs().max() > 1e-4
+    untouched = AutoModelForCausalLM.from_pretrained(parent).get_input_embeddings().weight
+    embedding = merged.get_input_embeddings().weight
+    assert torch.equal(embedding[:-1], untouched)
+    moved = embedding[config.mask_token_id] - untouched.mean(0)
+    assert moved.abs().max() > 1e-5  # the mask embedding was trained
+
+
+def test_ar_run_leaves_a_model_that_is_not_a_diffusion_model(tmp_path, parent, data):
+    chosen = recipe(objective="ar", context="causal")
+    out = adapt(str(parent), str(data), tmp_path / "out", recipe=chosen, budget=Budget(steps=1))
+    assert not (out / "unmask.json").exists()
+    with pytest.raises(ModelError, match=r"no unmask\.json"):
+        load(str(out)).generate("hi")
+
+
+def test_unused_id_is_taken_before_the_embedding_is_grown(tmp_path, data):
+    from conftest import VOCABULARY, make_model, make_tokenizer
+
+    model = make_model(vocab_size=VOCABULARY + 5, eos_token_id=VOCABULARY - 2)
+    model.save_pretrained(tmp_path / "roomy")
+    make_tokenizer().save_pretrained(tmp_path / "roomy")
+    out = adapt(str(tmp_path / "roomy"), str(data), tmp_path / "out", recipe=recipe(),
+                budget=Budget(steps=1))  # fmt: skip
+    config = DiffusionConfig.load(out)
+    assert (config.mask_token_id, config.embedding_rows) == (VOCABULARY, VOCABULARY + 5)
+
+
+@pytest.mark.parametrize("context", ["block", "causal"])
+def test_loss_falls(tmp_path, parent, data, context):
+    losses = []
+    adapt(str(parent), str(data), tmp_path / "out",
+          recipe=recipe(context=context, learning_rate=3e-3), budget=Budget(steps=25),
+          on_step=lambda report: losses.append(report.loss))  # fmt: skip
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
+
+
+def test_budgets_in_tokens_and_minutes_end_a_run(tmp_path, parent, data):
+    steps = []
+    for name, budget in (("a", Budget(tokens=50)), ("b", Budget(minutes=1e-6))):
+        out = adapt(str(parent), str(data), tmp_path / name, recipe=recipe(), budget=budget)
+        steps.append(DiffusionConfig.load(out).provenance["steps"])
+    assert 1 <= steps[0] < 10
+    assert steps[1] <= 1
+
+
+def test_plan_comes_first_and_counts_what_the_run_then_sees(tmp_path, parent, data):
+    seen = []
+    out = adapt(
+        str(parent), str(data), tmp_path / "out", recipe=recipe(), budget=Budget(steps=8),
+        on_plan=lambda plan: seen.append(plan), on_step=lambda report: seen.append(report),
+    )  # fmt: skip
+    plan, tokens = seen[0], DiffusionConfig.load(out).provenance["supervised_tokens"]
+    assert plan.steps == 8
+    assert plan.supervised_tokens == pytest.approx(tokens, rel=0.3)
+
+
+def test_gradient_checkpointing_changes_nothing(tmp_path, parent, data):
+    plain, frugal = (
+        adapt(str(parent), str(data), tmp_path / f"{flag}",
+              recipe=recipe(gradient_checkpointing=flag), budget=Budget(steps=2))
+        for flag in (False, True)
+    )  # fmt: skip
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in
+               zip(weights(plain).values(), weights(frugal).values(), strict=True))  # fmt: skip
+
+
+def test_interrupt_saves_and_resume_goes_on(tmp_path, parent, data):
+    out = tmp_path / "out"
+
+    def press_ctrl_c(report):
+        if report.step == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted, match="step 2, saved"):
+        adapt(str(parent), str(data), out, recipe=recipe(), budget=Budget(steps=5),
+              on_step=press_ctrl_c)  # fmt: skip
+    adapt(str(parent), str(data), out, recipe=recipe(), budget=Budget(steps=5), resume=True)
+    whole = adapt(str(parent), str(data), tmp_path / "w", recipe=recipe(), budget=Budget(steps=5))
+    assert same(weights(out), weights(whole))
+
+
+def test_full_disk_leaves_the_old_checkpoint_whole(tmp_path, parent, data, monkeypatch):
+    out = adapt(str(parent), str(data), tmp_path / "out", recipe=recipe(), budget=Budget(steps=3))
+    before = weights(out)
+
+    def disk_is_full(self, folder):
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Run, "_write", disk_is_full)
+    with pytest.raises(ModelError, match="No space left"):
+        adapt(str(parent), str(data), out, recipe=recipe(), budget=Budget(steps=6), resume=True)
+    assert same(weights(out), before)
+    assert [path.name for path in tmp_path.iterdir() if "tmp" in path.name] == []
+
+
+def test_loss_that_is_not_finite_stops_with_the_last_checkpoint_good(
+    tmp_path, parent, data, monkeypatch
+):
+    plain, calls = loop.row_losses, []
+
+    def breaks_later(*args, **kwargs):
+        calls.append(1)
+        denoise, next_token = plain(*args, **kwargs)
+        return (denoise * float("nan") if len(calls) > 8 else denoise), next_token
+
+    monkeypatch.setattr(loop, "row_losses", breaks_later)
+    with pytest.raises(TrainingError, match="not finite at step 5"):
+        adapt(str(parent), str(data), tmp_path / "out", recipe=recipe(), budget=Budget(steps=9))
+    assert all(t.isfinite().all() for t in weights(tmp_path / "out").values())
+
+
+def test_refusals(tmp_path, parent, data):
+    out = adapt(str(parent), str(data), tmp_path / "out", recipe=recipe(), budget=Budget(steps=1))
+    with pytest.raises(TrainingError, match="add --resume"):
+        adapt(str(parent), str(data), out, recipe=recipe(), budget=Budget(steps=1))
+    with pytest.raises(TrainingError, match=r"other settings \(learning_rate"):
+        adapt(str(parent), str(data), out, recipe=recipe(learning_rate=1.0), resume=True)
+    with pytest.raises(TrainingError, match="nothing to resume"):
+        adapt(str(parent), str(data), tmp_path / "new", recipe=recipe(), resume=True)
+
+
+def test_adapter_and_parent_that_do_not_belong_together(tmp_path, parent, data):
+    out = adapt(str(parent), str(data), tmp_path / "out", recipe=recipe(trainable="lora"),
+                budget=Budget(steps=1))  # fmt: skip
+    other = make_other_parent(tmp_path / "other")
+    settings = json.loads((out / "adapter_config.json").read_text())
+    settings["base_model_name_or_path"] = str(other)
+    (out / "adapter_config.json").write_text(json.dumps(settings))
+    with pytest.raises(ModelError, match="vocabulary mismatch"):
+        load(str(out))
+
+
+def make_other_parent(folder):
+    save_parent(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    model.resize_token_embeddings(300, mean_resizing=False)
+    model.save_pretrained(folder)
+    return folder

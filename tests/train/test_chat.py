@@ -1,0 +1,52 @@
+import pytest
+from conftest import VOCABULARY
+
+from unmask.errors import DataError, ModelError
+from unmask.train.chat import encode_row
+from unmask.train.sources import Row, conversation
+
+ENDS = frozenset({VOCABULARY - 2})
+
+
+def targets(sample, tokenizer):
+    """The learnt parts as text, special tokens included."""
+    ids = [i for i, target in zip(sample.ids, sample.is_target, strict=True) if target]
+    return tokenizer.decode(ids)
+
+
+def test_the_answer_and_its_end_of_turn_are_learnt(tokenizer):
+    row = Row(where="x", messages=conversation("1+1?", "2"))
+    sample = encode_row(row, tokenizer, ENDS)
+    assert targets(sample, tokenizer) == "2<|im_end|>"
+    assert tokenizer.decode(sample.ids).endswith("assistant\n2<|im_end|>")
+
+
+def test_every_assistant_turn_is_learnt_and_no_other(tokenizer):
+    messages = [*conversation("a", "b"), *conversation("c", "d")]
+    sample = encode_row(Row(where="x", messages=messages), tokenizer, ENDS)
+    assert targets(sample, tokenizer) == "b<|im_end|>d<|im_end|>"
+
+
+def test_plain_text_is_learnt_from_its_second_token(tokenizer):
+    sample = encode_row(Row(where="x", text="abc"), tokenizer, ENDS)
+    assert targets(sample, tokenizer) == "bc<|im_end|>"
+
+
+def test_a_conversation_without_an_answer_is_an_error(tokenizer):
+    with pytest.raises(DataError, match=r"f\.jsonl:3 has no assistant turn"):
+        encode_row(Row(where="f.jsonl:3", messages=[{"role": "user", "content": "a"}]),
+                   tokenizer, ENDS)  # fmt: skip
+
+
+def test_a_template_that_rewrites_history_is_refused(tokenizer):
+    tokenizer.chat_template = (
+        "{{ messages | length }}{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    )
+    with pytest.raises(DataError, match="rewrites earlier turns"):
+        encode_row(Row(where="x", messages=conversation("a", "b")), tokenizer, ENDS)
+
+
+def test_no_template_is_an_error(tokenizer):
+    tokenizer.chat_template = None
+    with pytest.raises(ModelError, match="no chat template"):
+        encode_row(Row(where="x", messages=conversation("a", "b")), tokenizer, ENDS)

@@ -1,0 +1,65 @@
+import pytest
+
+from unmask.errors import ConfigError, DataError
+from unmask.train.sources import EVALUATION_OFFSET, SEED_STRIDE, GymSource, open_source
+
+
+def write(tmp_path, text):
+    path = tmp_path / "data.jsonl"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"text": "a"}\nnot json\n', r"data\.jsonl:2 is not JSON"),
+        ('{"text": "a"}\n\n{"txt": "b"}\n', r"data\.jsonl:3 has no known field"),
+        ('{"messages": []}\n', r"data\.jsonl:1 has no known field"),
+        ('{"messages": [{"role": "user"}]}\n', r"data\.jsonl:1 has no known field"),
+        ('{"prompt": "a"}\n', r"data\.jsonl:1 has no known field"),
+        ("[1]\n", r"data\.jsonl:1 has no known field"),
+        ("\n", "has no rows"),
+    ],
+)
+def test_broken_rows_name_file_and_line(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        open_source(write(tmp_path, text), seed=0)
+
+
+def test_missing_file_and_unknown_data(tmp_path):
+    with pytest.raises(DataError, match="cannot read"):
+        open_source(str(tmp_path / "nowhere.jsonl"), seed=0)
+    with pytest.raises(DataError, match=r"use a file\.jsonl or gym:NAME"):
+        open_source("wikitext", seed=0)
+
+
+def test_every_epoch_has_all_rows_in_its_own_order(data):
+    source = open_source(str(data), seed=0)
+    epochs = [[source.row(e * 7 + i).where for i in range(7)] for e in range(2)]
+    assert sorted(epochs[0]) == sorted(epochs[1])
+    assert epochs[0] != epochs[1]
+    again = open_source(str(data), seed=0)
+    assert [again.row(i).where for i in range(7)] == epochs[0]
+    assert source.row(3).where == epochs[0][3]  # any index, at any time
+
+
+def test_gym_training_and_evaluation_seeds_never_overlap():
+    assert SEED_STRIDE * 2**16 <= EVALUATION_OFFSET
+    train = GymSource("gym:gsm_symbolic")
+    held_out = GymSource("gym:gsm_symbolic", evaluation=True)
+    assert train.row(0) == GymSource("gym:gsm_symbolic").row(0)
+    assert train.entry(0)["question"] != held_out.entry(0)["question"]
+
+
+def test_gym_rows_hold_the_worked_solution_and_score_it():
+    gym = GymSource("gym:gsm_symbolic")
+    answer = gym.row(0).messages[1]["content"]
+    assert answer.endswith(f"#### {gym.entry(0)['answer']}")
+    assert gym.score(gym.entry(0)["answer"], 0) == 1.0
+    assert gym.score("no idea", 0) < 1.0
+
+
+def test_unknown_gym_task_names_the_closest():
+    with pytest.raises(ConfigError, match="did you mean 'gsm_symbolic'"):
+        open_source("gym:gsm_symbolik", seed=0)
