@@ -1,0 +1,1 @@
+"""The invariants of a checkpoint, each against an outside oracle and with a negative control."""
