@@ -1,0 +1,127 @@
+"""`unmask adapt`: from a parent and data to a diffusion checkpoint."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unmask.cli import options
+from unmask.cli.console import Output, clock, pick_device
+from unmask.errors import ConfigError
+
+if TYPE_CHECKING:
+    from unmask.train.plan import Plan
+    from unmask.train.recipe import Recipe
+
+
+def command(
+    model: options.ModelArgument,
+    data: Annotated[str, typer.Option(help="file.jsonl, or gym:NAME such as gym:gsm_symbolic.")],
+    out: Annotated[Path, typer.Option(help="Folder of the checkpoint.")],
+    recipe: Annotated[str, typer.Option(help="A recipe's name, or a TOML file.")] = "smollm2_cpu",
+    steps: Annotated[int | None, typer.Option(help="Optimizer steps, in all.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Minutes from now.")] = None,
+    tokens: Annotated[int | None, typer.Option(help="Supervised tokens, in all.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from what OUT holds.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    device: options.Device = "auto",
+    seed: options.Seed = 0,
+) -> None:
+    """Adapt MODEL to diffusion. Ctrl-C saves; --resume goes on."""
+    from unmask.train.recipe import load_recipe
+
+    output = Output(as_json=json, quiet=quiet)
+    overrides = {"seed": str(seed), **parse_settings(set_ or [])}
+    chosen = load_recipe(recipe, overrides)
+    summary = run_adapt(
+        output, model=model, data=data, out=out, recipe=chosen, steps=steps, minutes=minutes,
+        tokens=tokens, resume=resume, device=device,
+    )  # fmt: skip
+    if json:
+        output.emit(summary)
+    else:
+        last = summary["loss"]
+        output.data.print(f"{out}: {summary['steps']} steps, loss {last:.3f}")
+        output.words.print(f"next: unmask verify {out} · unmask generate {out} PROMPT --watch")
+
+
+def parse_settings(pairs: list[str]) -> dict[str, str]:
+    """`key=value` pairs of --set.
+
+    Raises:
+        ConfigError: a pair without `=`.
+    """
+    for pair in pairs:
+        if "=" not in pair:
+            raise ConfigError(f"--set expects key=value, got '{pair}'")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def run_adapt(
+    output: Output,
+    *,
+    model: str,
+    data: str,
+    out: Path,
+    recipe: "Recipe",
+    steps: int | None = None,
+    minutes: float | None = None,
+    tokens: int | None = None,
+    resume: bool = False,
+    device: str = "auto",
+) -> dict[str, object]:
+    """Adapt with the plan and a bar on stderr; returns a summary."""
+    with output.bar(f"loading {model}") as show:
+        from unmask.train.adapt import adapt
+        from unmask.train.loop import Budget, StepReport
+
+        limits = {"steps": steps, "minutes": minutes, "tokens": tokens}
+        if all(limit is None for limit in limits.values()):
+            limits["steps"] = recipe.steps
+        for name, limit in limits.items():
+            if limit is not None and limit <= 0:
+                raise ConfigError(f"--{name} must be above 0, got {limit}")
+        last: list[StepReport] = []
+
+        def on_step(report: StepReport) -> None:
+            last[:] = [report]
+            text = f"step {report.step}  loss {report.loss:.3f}"
+            show(text, report.share_done, report.seconds_left)
+
+        plans: list[Plan] = []
+
+        def on_plan(plan: "Plan") -> None:
+            plans.append(plan)
+            output.words.print(describe_plan(plan, recipe))
+            show("step 1", 0.0, plan.seconds)
+
+        adapt(
+            model, data, out, recipe=recipe, budget=Budget(**limits), resume=resume,  # type: ignore[arg-type]
+            device=pick_device(device), on_plan=on_plan, on_step=on_step, on_progress=show,
+        )  # fmt: skip
+    return {
+        "out": str(out),
+        "steps": last[-1].step if last else 0,
+        "loss": last[-1].loss if last else None,
+        "plan": plans[-1],
+        "recipe": dataclasses.asdict(recipe),
+    }
+
+
+def describe_plan(plan: "Plan", recipe: "Recipe") -> str:
+    """What the run will take, in two lines."""
+    what = f"{recipe.objective}, context {recipe.context}, {recipe.trainable}"
+    text = (
+        f"plan: {what}; {plan.trainable_parameters / 1e6:.1f} M trainable parameters\n"
+        f"      about {plan.steps} steps of {plan.seconds_per_step:.0f} s, "
+        f"{plan.supervised_tokens:,} supervised tokens, {plan.flops:.1e} FLOP, "
+        f"{plan.memory_gib:.1f} GiB, {clock(plan.seconds)}"
+    )
+    if plan.samples_too_long:
+        text += f"\n      {plan.samples_too_long} of the first samples do not fit into a row"
+    return text

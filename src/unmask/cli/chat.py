@@ -1,0 +1,61 @@
+"""`unmask chat`: a conversation with the live canvas."""
+
+from typing import Any
+
+from unmask.cli import options
+from unmask.cli.console import Output, load_model
+from unmask.cli.generate import describe, watch_answer
+from unmask.errors import PromptError
+
+
+def command(
+    model: options.ModelArgument,
+    mode: options.Mode = "diffusion",
+    strategy: options.Strategy = "threshold",
+    threshold: options.Threshold = 0.9,
+    cache: options.Cache = "block",
+    sub_block_size: options.SubBlockSize = None,
+    max_new_tokens: options.MaxNewTokens = 256,
+    temperature: options.Temperature = 0.0,
+    top_p: options.TopP = 1.0,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    seed: options.Seed = 0,
+) -> None:
+    """Talk with MODEL. An empty line starts anew, Ctrl-D ends; --json prints one object a turn."""
+    output = Output(as_json=json, quiet=quiet)
+    settings: dict[str, Any] = {
+        "mode": mode, "strategy": strategy, "threshold": threshold, "cache": cache,
+        "sub_block_size": sub_block_size, "max_new_tokens": max_new_tokens,
+        "temperature": temperature, "top_p": top_p, "seed": seed,
+    }  # fmt: skip
+    loaded = load_model(model, output, device=device, dtype=dtype)
+    history: list[dict[str, str]] = []
+    while (said := _ask(output)) is not None:
+        if not said.strip():
+            history = []
+            output.words.print("(new conversation)", style="dim")
+            continue
+        turn = [*history, {"role": "user", "content": said}]
+        try:
+            generation = watch_answer(loaded, turn, output, **settings)
+        except PromptError as error:
+            output.words.print(str(error), style="red", markup=False)
+            continue
+        history = [*turn, {"role": "assistant", "content": generation.text}]
+        if json:
+            output.emit(generation)
+        else:
+            output.data.print(generation.text, markup=False)
+            output.words.print(describe(generation), style="dim")
+
+
+def _ask(output: Output) -> str | None:
+    """The next line, None at the end of the input."""
+    try:
+        return output.words.input("[bold]> [/bold]")
+    except (EOFError, KeyboardInterrupt):
+        output.words.print()
+        return None

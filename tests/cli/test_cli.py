@@ -1,0 +1,169 @@
+"""The command line as a contract: exit codes, one-line errors, JSON on stdout."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from unmask.cli.main import main
+
+SMALL = ["--set", "block_size=8", "--set", "sub_block_size=4", "--set", "row_tokens=64",
+         "--set", "rows_per_step=1"]  # fmt: skip
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command line in this process: (exit code, stdout, stderr)."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["unmask", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def as_json(result):
+    code, out, err = result
+    assert code == 0, err
+    assert out.count("\n") == 1
+    return json.loads(out)
+
+
+def test_help_does_not_import_torch():
+    code = "import sys, unmask.cli.main; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_generate_json_has_the_promised_fields(run, adapted):
+    answer = as_json(run("generate", adapted, "hello", "--max-new-tokens", 9, "--json"))
+    assert set(answer) == {
+        "text", "token_ids", "finish_reason", "prompt_tokens", "new_tokens", "nfe", "tpf",
+        "seconds", "tokens_per_s", "mode", "seed",
+    }  # fmt: skip
+    assert set(answer["nfe"]) == {"prefill", "denoise", "commit"}
+    assert answer["new_tokens"] == len(answer["token_ids"])
+
+
+def test_watching_does_not_change_the_answer(run, adapted):
+    plain = as_json(run("generate", adapted, "hello", "--max-new-tokens", 9, "--json"))
+    watched = as_json(run("generate", adapted, "hello", "--max-new-tokens", 9, "--json", "--watch"))
+    assert watched["token_ids"] == plain["token_ids"]
+
+
+def test_generate_ar_works_on_a_parent(run, parent):
+    code, out, _ = run("generate", parent, "hello", "--mode", "ar", "--max-new-tokens", 5, "-q")
+    assert code == 0
+    assert out.strip()
+
+
+def test_adapt_then_verify_then_inspect_then_bench(run, parent, data, tmp_path):
+    out = tmp_path / "out"
+    made = as_json(
+        run("adapt", parent, "--data", data, "--out", out, "--steps", 2, "--json", *SMALL)
+    )
+    assert made["steps"] == 2
+    assert made["plan"]["supervised_tokens"] > 0
+    code, text, _ = run("verify", out)
+    assert code == 0
+    assert text.count("holds") == 14
+    assert as_json(run("verify", out, "--json"))["holds"]
+    facts = as_json(run("inspect", out, "--json"))
+    assert facts["regime"]["block_size"] == 8
+    assert facts["can"]["diffusion"] == "yes"
+    results = tmp_path / "results.json"
+    rows = data.parent / "rows.jsonl"
+    rows.write_text("\n".join(data.read_text().splitlines()[:2]))
+    bench = as_json(run("bench", out, "--data", rows, "--max-new-tokens", 6, "--batch-sizes", "1,2",
+                        "--thresholds", "1.0,0.5", "--out", results, "--json"))  # fmt: skip
+    assert [(c["mode"], c["batch_size"]) for c in bench["cells"]] == [
+        ("ar", 1), ("ar", 2), ("diffusion", 1), ("diffusion", 1), ("diffusion", 2), ("diffusion", 2)
+    ]  # fmt: skip
+    assert bench == json.loads(results.read_text())
+    assert bench["cells"][0]["ratio"] == 1.0
+    assert "TPF =" in bench["definitions"]
+
+
+def test_verify_exits_with_one_when_a_promise_is_broken(run, adapted, monkeypatch):
+    from unmask.core.backbone import Backbone
+
+    monkeypatch.setattr(Backbone, "logits", lambda self, hidden: self.head(hidden).float())
+    code, text, _ = run("verify", adapted)
+    assert code == 1
+    assert "BROKEN" in text
+
+
+def test_chat_keeps_the_conversation(run, adapted, monkeypatch):
+    from rich.console import Console
+
+    said = iter(["hi", "", "again", "x" * 600])
+
+    def answer(*_args, **_kwargs):
+        try:
+            return next(said)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr(Console, "input", answer)
+    code, out, err = run("chat", adapted, "--max-new-tokens", 4, "--json")
+    assert code == 0
+    turns = [json.loads(line) for line in out.splitlines()]
+    assert len(turns) == 2  # the long line is refused and the conversation goes on
+    assert turns[0]["prompt_tokens"] < turns[1]["prompt_tokens"] + 3
+    assert "new conversation" in err
+    assert "shorten it" in err
+
+
+BAD = [
+    (["generate", "nowhere", "hi"], "nor one of smollm2"),
+    (["generate", "PARENT", "hi"], "unmask adapt"),
+    (["generate", "ADAPTED", "hi", "--sub-block-size", "3"], "does not divide"),
+    (["generate", "ADAPTED", "hi", "--threshold", "0"], "threshold must be"),
+    (["generate", "ADAPTED", "hi", "--threshold", "1.1"], "threshold must be"),
+    (["generate", "ADAPTED", ""], "prompt is empty"),
+    (["generate", "ADAPTED", "x" * 600], "shorten it"),
+    (["generate", "ADAPTED", "hi", "--strategy", "treshold"], "did you mean 'threshold'"),
+    (["generate", "ADAPTED", "hi", "--cache", "blok"], "did you mean 'block'"),
+    (["generate", "ADAPTED", "hi", "--mode", "fast"], "unknown mode"),
+    (["generate", "ADAPTED", "hi", "--device", "cuda:9"], "device 'cuda:9'"),
+    (["generate", "ADAPTED", "hi", "--dtype", "int3"], "unknown dtype"),
+    (["adapt", "PARENT", "--data", "gym:gsm_symbolik", "--out", "OUT"], "gsm_symbolic"),
+    (["adapt", "PARENT", "--data", "missing.jsonl", "--out", "OUT"], "cannot read"),
+    (["adapt", "PARENT", "--data", "BROKEN", "--out", "OUT"], "broken.jsonl:1 is not JSON"),
+    (["adapt", "PARENT", "--data", "DATA", "--out", "OUT", "--recipe", "x"], "unknown recipe"),
+    (["adapt", "PARENT", "--data", "DATA", "--out", "OUT", "--set", "steps"], "key=value"),
+    (["adapt", "PARENT", "--data", "DATA", "--out", "OUT", "--set", "stps=1"], "steps"),
+    (["adapt", "PARENT", "--data", "DATA", "--out", "OUT", "--steps", "0"], "above 0"),
+    (["adapt", "PARENT", "--data", "DATA", "--out", "OUT", "--resume"], "nothing to resume"),
+    (["adapt", "PARENT", "--data", "LONG", "--out", "OUT", *SMALL], "longer than row_tokens"),
+    (["bench", "ADAPTED", "--thresholds", "a"], "--thresholds expects numbers"),
+    (["bench", "ADAPTED", "--batch-sizes", "0"], "above 0"),
+    (["bench", "ADAPTED", "--limit", "0"], "--limit"),
+    (["bench", "ADAPTED", "--modes", "art", "--data", "DATA"], "unknown mode"),
+    (["demo", "--minutes", "-1"], "--minutes"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD, ids=lambda value: str(value)[:60])
+def test_bad_input_is_one_line_and_exit_code_two(run, parent, adapted, data, tmp_path, arguments,
+                                                 message):  # fmt: skip
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text("{oops\n")
+    long = tmp_path / "long.jsonl"
+    long.write_text(json.dumps({"text": "x" * 200}) + "\n")
+    places = {"PARENT": parent, "ADAPTED": adapted, "DATA": data, "BROKEN": broken, "LONG": long,
+              "OUT": tmp_path / "out"}  # fmt: skip
+    code, out, err = run(*(places.get(a, a) for a in arguments))
+    assert code == 2
+    assert out == ""
+    line = err.strip().splitlines()[-1]
+    assert line.startswith("unmask: ")
+    assert message in line
+    assert "Traceback" not in err
+    assert not (tmp_path / "out").exists()
