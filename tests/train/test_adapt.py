@@ -198,6 +198,10 @@ def test_refusals(tmp_path, parent, data):
         adapt(str(parent), str(data), out, recipe=recipe(), budget=Budget(steps=1))
     with pytest.raises(TrainingError, match=r"other settings \(learning_rate"):
         adapt(str(parent), str(data), out, recipe=recipe(learning_rate=1.0), resume=True)
+    with pytest.raises(TrainingError, match=r"other settings \(parent"):
+        adapt("smollm2", str(data), out, recipe=recipe(), resume=True)
+    with pytest.raises(TrainingError, match="float16"):
+        adapt(str(parent), str(data), tmp_path / "h", recipe=recipe(), dtype=torch.float16)
     with pytest.raises(TrainingError, match="nothing to resume"):
         adapt(str(parent), str(data), tmp_path / "new", recipe=recipe(), resume=True)
 
@@ -219,3 +223,21 @@ def make_other_parent(folder):
     model.resize_token_embeddings(300, mean_resizing=False)
     model.save_pretrained(folder)
     return folder
+
+
+def test_bfloat16_computes_in_bfloat16_and_keeps_float32_weights(tmp_path, parent, data):
+    exact, rough = (
+        adapt(str(parent), str(data), tmp_path / str(dtype), recipe=recipe(),
+              budget=Budget(steps=2), dtype=dtype)
+        for dtype in (torch.float32, torch.bfloat16)
+    )  # fmt: skip
+    assert all(t.dtype == torch.float32 for t in weights(rough).values())
+    assert not same(weights(exact), weights(rough))
+
+
+def test_an_adapter_on_an_adapter_finds_its_parents(tmp_path, parent, data):
+    chosen = recipe(trainable="lora")
+    first = adapt(str(parent), str(data), tmp_path / "a", recipe=chosen, budget=Budget(steps=2))
+    second = adapt(str(first), str(data), tmp_path / "b", recipe=chosen, budget=Budget(steps=2))
+    answers = [load(str(f)).generate("hi", max_new_tokens=4)[0] for f in (first, second)]
+    assert all(answer.new_tokens for answer in answers)

@@ -35,6 +35,7 @@ def test_a_file_of_ones_own(tmp_path):
         ("ar", {"learning_rate": "0"}, "learning_rate must be above 0"),
         ("ar", {"context": "blok"}, "unknown context"),
         ("ar", {"objective": "x"}, "unknown objective"),
+        ("smollm2_cpu", {"objective": "ar"}, "needs context causal"),
         ("ar", {"sub_block_size": "5"}, "does not divide"),
         ("ar", {"row_tokens": "100"}, "not a multiple"),
         ("ar", {"token_shift": "1"}, "token_shift expects bool"),

@@ -2,12 +2,12 @@
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unmask.cli import options
-from unmask.cli.console import Output, clock, pick_device
+from unmask.cli.console import Output, clock, pick_device, pick_dtype
 from unmask.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
     device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
     seed: options.Seed = 0,
 ) -> None:
     """Adapt MODEL to diffusion. Ctrl-C saves; --resume goes on."""
@@ -40,14 +41,23 @@ def command(
     chosen = load_recipe(recipe, overrides)
     summary = run_adapt(
         output, model=model, data=data, out=out, recipe=chosen, steps=steps, minutes=minutes,
-        tokens=tokens, resume=resume, device=device,
+        tokens=tokens, resume=resume, device=device, dtype=dtype,
     )  # fmt: skip
     if json:
         output.emit(summary)
     else:
-        last = summary["loss"]
-        output.data.print(f"{out}: {summary['steps']} steps, loss {last:.3f}")
+        output.data.print(describe_run(summary))
         output.words.print(f"next: unmask verify {out} · unmask generate {out} PROMPT --watch")
+
+
+def describe_run(summary: dict[str, Any]) -> str:
+    """What a run came to, in a line."""
+    if summary["loss"] is None:
+        return f"{summary['out']}: nothing left to do"
+    text = f"{summary['out']}: {summary['steps']} steps, loss {summary['loss']:.3f}"
+    if summary["samples_too_long"]:
+        text += f"; {summary['samples_too_long']} samples were too long for a row and left out"
+    return text
 
 
 def parse_settings(pairs: list[str]) -> dict[str, str]:
@@ -74,7 +84,8 @@ def run_adapt(
     tokens: int | None = None,
     resume: bool = False,
     device: str = "auto",
-) -> dict[str, object]:
+    dtype: str = "auto",
+) -> dict[str, Any]:
     """Adapt with the plan and a bar on stderr; returns a summary."""
     with output.bar(f"loading {model}") as show:
         from unmask.train.adapt import adapt
@@ -93,6 +104,7 @@ def run_adapt(
             text = f"step {report.step}  loss {report.loss:.3f}"
             show(text, report.share_done, report.seconds_left)
 
+        device = pick_device(device)
         plans: list[Plan] = []
 
         def on_plan(plan: "Plan") -> None:
@@ -102,12 +114,14 @@ def run_adapt(
 
         adapt(
             model, data, out, recipe=recipe, budget=Budget(**limits), resume=resume,  # type: ignore[arg-type]
-            device=pick_device(device), on_plan=on_plan, on_step=on_step, on_progress=show,
+            device=device, dtype=pick_dtype(dtype, device), on_plan=on_plan, on_step=on_step,
+            on_progress=show,
         )  # fmt: skip
     return {
         "out": str(out),
         "steps": last[-1].step if last else 0,
         "loss": last[-1].loss if last else None,
+        "samples_too_long": last[-1].too_long if last else 0,
         "plan": plans[-1],
         "recipe": dataclasses.asdict(recipe),
     }

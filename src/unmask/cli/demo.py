@@ -35,6 +35,7 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
     device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
     seed: options.Seed = 0,
 ) -> None:
     """Adapt SmolLM2-135M-Instruct for a few minutes, then decode by AR and by diffusion, live.
@@ -54,13 +55,13 @@ def command(
         output.words.print(f"1. {PARENT}: {where} {folder} for {minutes:g} minutes on {DATA}")
         run_adapt(
             output, model=PARENT, data=DATA, out=folder, recipe=recipe, minutes=minutes,
-            resume=folder.exists(), device=device,
+            resume=folder.exists(), device=device, dtype=dtype,
         )  # fmt: skip
     elif not folder.exists():
         raise ConfigError(f"nothing in {folder} yet; leave --minutes 0 out")
     output.words.print("2. decoding held-out problems: the AR parent, then diffusion")
-    parent = load_model(PARENT, output, device=device, dtype="auto")
-    adapted = load_model(str(folder), output, device=device, dtype="auto")
+    parent = load_model(PARENT, output, device=device, dtype=dtype)
+    adapted = load_model(str(folder), output, device=device, dtype=dtype)
     cells = decode_both(parent, adapted, problems, max_new_tokens, output)
     if json:
         output.emit({"checkpoint": str(folder), "note": HONESTY, "cells": cells})

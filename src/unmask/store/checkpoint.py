@@ -87,7 +87,7 @@ def _load_adapted(folder: Path, config: DiffusionConfig | None, dtype: torch.dty
     from peft import PeftModel
 
     settings = json.loads((folder / ADAPTER_FILE).read_text(encoding="utf-8"))
-    parent = _load_plain(resolve_model(settings["base_model_name_or_path"]), dtype)
+    parent = load_checkpoint(settings["base_model_name_or_path"], dtype=dtype).model
     if config is not None:
         _grow(parent, config)
     return PeftModel.from_pretrained(parent, folder).merge_and_unload()

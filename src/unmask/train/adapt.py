@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from unmask.core.backbone import Backbone
 from unmask.errors import TrainingError
 from unmask.store.checkpoint import load_checkpoint
@@ -33,6 +35,7 @@ def adapt(
     budget: Budget | None = None,
     resume: bool = False,
     device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
     on_plan: Callable[[Plan], None] = lambda _plan: None,
     on_step: Callable[[StepReport], None] = lambda _step: None,
     on_progress: Callable[[str, float | None], None] = lambda _text, _share: None,
@@ -47,6 +50,7 @@ def adapt(
         budget: when to stop; `recipe.steps` where None.
         resume: go on from what `out` holds.
         device: where to compute.
+        dtype: in which forwards are computed, float32 or bfloat16; weights stay float32.
         on_plan: told the plan before anything is computed.
         on_step: told about each optimizer step.
         on_progress: told about downloads.
@@ -62,14 +66,18 @@ def adapt(
     recover_folder(out)
     if out.exists() and not resume and any(out.iterdir()):
         raise TrainingError(f"{out} exists; add --resume to go on, or choose another --out")
+    if dtype == torch.float16:
+        raise TrainingError("float16 would need loss scaling; train in bfloat16 or float32")
     source = open_source(data, seed=recipe.seed)
+    parent = model if model in ALIASES or not Path(model).exists() else str(Path(model).resolve())
+    progress = Progress()
     if resume:
-        parent, progress = read_progress(out, recipe=recipe, data=data)
-        run = _make_run(str(out), parent, data, recipe, progress, device, on_progress)
+        progress = read_progress(out, parent=parent, recipe=recipe, data=data)
+    run = _make_run(
+        str(out) if resume else model, parent, data, recipe, progress, device, dtype, on_progress
+    )
+    if resume:
         load_optimizer(run.optimizer, out)
-    else:
-        parent = model if model in ALIASES or not Path(model).exists() else _absolute(model)
-        run = _make_run(model, parent, data, recipe, Progress(), device, on_progress)
     scout = _packer(run, source)
     rows = [training_row(run, scout, number) for number in range(ROWS_LOOKED_AT)]
     on_plan(make_plan(run, rows, budget, scout.too_long))
@@ -94,10 +102,6 @@ def _packer(run: Run, source: Source) -> Packer:
     )
 
 
-def _absolute(folder: str) -> str:
-    return str(Path(folder).resolve())
-
-
 def _make_run(
     source: str,
     parent: str,
@@ -105,6 +109,7 @@ def _make_run(
     recipe: Recipe,
     progress: Progress,
     device: str,
+    dtype: torch.dtype,
     on_progress: Callable[[str, float | None], None],
 ) -> Run:
     """Weights from `source` (the parent, or what is resumed), ready to train."""
@@ -133,6 +138,7 @@ def _make_run(
         model=saved,
         backbone=backbone,
         tokenizer=tokenizer,
+        dtype=dtype,
         optimizer=make_optimizer(model, recipe),
         progress=progress,
     )

@@ -56,6 +56,8 @@ class StepReport:
     """Mean over the targets of the step: denoised tokens, or next tokens for `ar`."""
     share_done: float
     seconds_left: float
+    too_long: int
+    """Samples left out so far because they do not fit into a row."""
 
 
 def training_row(run: Run, packer: Packer, row_number: int) -> TrainingRow:
@@ -86,9 +88,10 @@ def train_step(run: Run, rows: list[TrainingRow]) -> dict[str, float]:
     next_weight = _next_token_weight(run)
     sums = torch.zeros(2, device=device)
     for row in rows:
-        denoise, next_token = row_losses(
-            run.backbone, row, recipe.context, with_next_token=next_weight > 0
-        )
+        with torch.autocast(device.type, run.dtype, enabled=run.dtype != torch.float32):
+            denoise, next_token = row_losses(
+                run.backbone, row, recipe.context, with_next_token=next_weight > 0
+            )
         ((denoise + next_weight * next_token) / targets).backward()  # type: ignore[no-untyped-call]
         sums += torch.stack([denoise.detach(), next_token.detach()])
     denoise_loss, next_token_loss = (sums / targets).tolist()
@@ -162,7 +165,11 @@ def _report(
     left = max(0.0, 1 - now) / max(now - before, 1e-9) * pace
     loss = line["next_token_loss"] if run.recipe.objective == "ar" else line["denoise_loss"]
     return StepReport(
-        step=run.progress.step, loss=loss, share_done=min(1.0, now), seconds_left=left
+        step=run.progress.step,
+        loss=loss,
+        share_done=min(1.0, now),
+        seconds_left=left,
+        too_long=run.progress.too_long,
     )
 
 

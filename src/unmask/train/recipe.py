@@ -69,6 +69,8 @@ class Recipe:
         for name in ("row_tokens", "rows_per_step", "steps", "save_every", "lora_rank"):
             if (number := dataclasses.asdict(self)[name]) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {number}")
+        if self.objective == "ar" and self.context != "causal":
+            raise ConfigError("objective ar needs context causal: a block would show the answer")
         if self.learning_rate <= 0:
             raise ConfigError(f"learning_rate must be above 0, got {self.learning_rate}")
         if self.row_tokens % self.block_size:

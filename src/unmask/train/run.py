@@ -52,6 +52,8 @@ class Run:
     """The Hugging Face model, or the PEFT model around it: what is saved."""
     backbone: Backbone
     tokenizer: Any
+    dtype: torch.dtype
+    """In which forwards are computed; weights and optimizer are float32 always."""
     optimizer: torch.optim.Optimizer
     progress: Progress
 
@@ -105,25 +107,27 @@ class Run:
         (trainer / "state.json").write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
 
 
-def read_progress(folder: Path, *, recipe: Recipe, data: str) -> tuple[str, Progress]:
-    """Parent and progress of a saved run.
+def read_progress(folder: Path, *, parent: str, recipe: Recipe, data: str) -> Progress:
+    """Progress of a saved run.
 
     Raises:
-        TrainingError: nothing to resume, or it was made with another recipe or other data.
+        TrainingError: nothing to resume, or it was made with another recipe, parent or data.
     """
     path = folder / TRAINER_FOLDER / "state.json"
     if not path.exists():
         raise TrainingError(f"nothing to resume in {folder}; leave --resume out to start")
     state = json.loads(path.read_text(encoding="utf-8"))
-    before, now = state["provenance"]["recipe"], dataclasses.asdict(recipe)
+    before = {**state["provenance"]["recipe"], "parent": state["parent"],
+              "data": state["provenance"]["data"]}  # fmt: skip
+    now = {**dataclasses.asdict(recipe), "parent": parent, "data": data}
     changed = [key for key in now if key != "steps" and before.get(key) != now[key]]
-    if changed or state["provenance"]["data"] != data:
+    if changed:
         raise TrainingError(
-            f"{folder} was made with other settings ({', '.join(changed) or 'data'}); resume with "
-            "the same ones or choose another --out"
+            f"{folder} was made with other settings ({', '.join(changed)}); resume with the same "
+            "ones or choose another --out"
         )
     lines = (path.parent / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    return state["parent"], Progress(**state["progress"], log=[json.loads(line) for line in lines])
+    return Progress(**state["progress"], log=[json.loads(line) for line in lines])
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> None:
