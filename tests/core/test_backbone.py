@@ -4,6 +4,7 @@ from conftest import make_backbone, make_model
 
 from unmask.core.attention import attention
 from unmask.core.backbone import Backbone
+from unmask.core.masks import Places, dense_mask, flex_mask
 from unmask.errors import ModelError
 
 
@@ -65,3 +66,19 @@ def test_mask_token_gets_no_probability():
     logits = backbone.logits(torch.randn(3, 32))
     assert logits[:, 96].isneginf().all()
     assert logits[:, :96].isfinite().all()
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("context", ["block", "causal"])
+def test_flex_attention_computes_what_dense_attention_does(context):
+    """The GPU's path, run eagerly here; the length is no multiple of flex's tile."""
+    backbone = make_backbone()
+    index = torch.arange(24)[None]
+    places = Places(index // 16, index // 8, (index >= 16).long(), index)
+    tokens = torch.randint(0, 90, (1, 24))
+    with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+        dense = backbone.hidden(tokens, index, dense_mask(places, places, context))
+        flex = backbone.hidden(tokens, index, flex_mask(places, context))
+        other = backbone.hidden(tokens, index, None)
+    torch.testing.assert_close(flex, dense, atol=1e-4, rtol=1e-4)
+    assert (other - dense).abs().max() > 0.1
