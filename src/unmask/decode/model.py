@@ -9,6 +9,7 @@ import torch
 
 from unmask.config import DiffusionConfig, check_sub_block_size
 from unmask.core.canvas import Sampling
+from unmask.core.linear import use_few_rows_linear
 from unmask.decode.autoregressive import ar_config
 from unmask.decode.engine import Engine, Request, Sequence, Snapshot
 from unmask.decode.options import DecodeOptions, OptionValues
@@ -72,6 +73,7 @@ class Model:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
         self.backbone = checkpoint.backbone()
+        use_few_rows_linear(checkpoint.model)
 
     @property
     def tokenizer(self) -> Any:
