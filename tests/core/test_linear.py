@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch import nn
+
 from unmask.core.linear import FewRowsLinear, use_few_rows_linear
 
 
