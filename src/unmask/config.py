@@ -40,8 +40,6 @@ class DiffusionConfig:
     def __post_init__(self) -> None:
         if self.context not in get_args(Context):
             raise ConfigError(unknown_name("context", self.context, get_args(Context)))
-        if self.block_size < 1:
-            raise ConfigError(f"block_size must be at least 1, got {self.block_size}")
         check_sub_block_size(self.block_size, self.sub_block_size)
         if not 0 <= self.mask_token_id < self.embedding_rows:
             raise ConfigError(
@@ -71,12 +69,14 @@ class DiffusionConfig:
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
             return cls(**values)
-        except (json.JSONDecodeError, TypeError) as error:
+        except (ValueError, TypeError) as error:  # ValueError: not JSON, not UTF-8
             raise ModelError(f"{path} is not a valid {FILE_NAME}: {error}") from error
 
 
 def check_sub_block_size(block_size: int, sub_block_size: int) -> None:
     """Raise a ConfigError unless the sub-block divides the block."""
+    if block_size < 1:
+        raise ConfigError(f"block_size must be at least 1, got {block_size}")
     if sub_block_size < 1 or block_size % sub_block_size:
         divisors = [str(n) for n in range(1, block_size + 1) if block_size % n == 0]
         raise ConfigError(

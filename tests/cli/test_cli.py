@@ -102,7 +102,7 @@ def test_verify_exits_with_one_when_a_promise_is_broken(run, adapted, monkeypatc
 def test_chat_keeps_the_conversation(run, adapted, monkeypatch):
     from rich.console import Console
 
-    said = iter(["hi", "", "again", "x" * 600])
+    said = iter(["hi", "hi", "", "hi", "x" * 600])
 
     def answer(*_args, **_kwargs):
         try:
@@ -114,10 +114,10 @@ def test_chat_keeps_the_conversation(run, adapted, monkeypatch):
     code, out, err = run("chat", adapted, "--max-new-tokens", 4, "--json")
     assert code == 0
     turns = [json.loads(line) for line in out.splitlines()]
-    assert len(turns) == 2  # the long line is refused and the conversation goes on
-    assert turns[0]["prompt_tokens"] < turns[1]["prompt_tokens"] + 3
+    assert len(turns) == 3  # the long line is refused and the conversation goes on
+    assert turns[1]["prompt_tokens"] > turns[0]["prompt_tokens"] == turns[2]["prompt_tokens"]
     assert "new conversation" in err
-    assert "shorten it" in err
+    assert "an empty line starts a new conversation" in err
 
 
 BAD = [

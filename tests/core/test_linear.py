@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from unmask.core.linear import FewRowsLinear, use_few_rows_linear
+from unmask.core.linear import FewRowsLinear, plain_linear, use_few_rows_linear
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (1, 8), (4, 8), (8, 8), (13, 5), (300, 1)])
@@ -25,3 +25,11 @@ def test_weights_and_names_stay():
     after = model.state_dict()
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_oracles_get_the_plain_layers():
+    model = nn.Sequential(nn.Linear(4, 4))
+    use_few_rows_linear(model)
+    with plain_linear(model):
+        assert type(model[0]) is nn.Linear
+    assert type(model[0]) is FewRowsLinear

@@ -1,15 +1,21 @@
 import torch
 
-from unmask.core.sampling import Draws, sample, uniform
+from unmask.core.sampling import Warmth, sample, uniform
 
 
-def draws(count, seed=1):
+def warmth(count, seed=1, temperature=1.0, top_p=None):
     index = torch.arange(count)
-    return Draws(torch.full_like(index, seed), index, torch.zeros_like(index))
+    return Warmth(
+        torch.full((count,), temperature),
+        None if top_p is None else torch.full((count,), top_p),
+        torch.full_like(index, seed),
+        index,
+        torch.zeros_like(index),
+    )
 
 
 def test_uniform_is_flat_and_in_range():
-    for drawn in (uniform(draws(100_000), 1), uniform(draws(1), 100_000)):
+    for drawn in (uniform(warmth(100_000), 1), uniform(warmth(1), 100_000)):
         assert drawn.min() > 0
         assert drawn.max() <= 1
         counts = torch.histc(drawn, bins=20, min=0, max=1)
@@ -20,25 +26,32 @@ def test_uniform_is_flat_and_in_range():
 def test_uniform_depends_on_every_word():
     one = torch.tensor([3])
     words = ((one, one, one), (one + 1, one, one), (one, one + 1, one), (one, one, one + 1))
-    drawn = [uniform(Draws(*word), 2) for word in words]
+    drawn = [uniform(Warmth(one.float(), None, *word), 2) for word in words]
     assert len({float(number) for pair in drawn for number in pair[0]}) == 8
 
 
-def draw(logits, count=20_000, temperature=1.0, top_p=1.0):
+def draw(logits, count=20_000, temperature=1.0, top_p=None):
     rows = torch.tensor(logits).expand(count, -1)
-    full = torch.full((count,), temperature), torch.full((count,), top_p)
-    return sample(rows, *full, draws(count))
+    return sample(rows, warmth(count, temperature=temperature, top_p=top_p))
 
 
 def test_rounding_hardly_ever_changes_a_token():
     """Even over a flat distribution, where a cumulative sum would flip one draw in twenty."""
     logits = torch.randn(200, 20_000) * 0.1
-    full = torch.ones(200), torch.ones(200)
-    tokens, _ = sample(logits, *full, draws(200))
-    rounded, _ = sample(logits + torch.randn_like(logits) * 1e-6, *full, draws(200))
+    tokens, _ = sample(logits, warmth(200))
+    rounded, _ = sample(logits + torch.randn_like(logits) * 1e-6, warmth(200))
     assert torch.equal(tokens, rounded)
-    other, _ = sample(logits, *full, draws(200, seed=2))
+    other, _ = sample(logits, warmth(200, seed=2))
     assert (tokens != other).float().mean() > 0.9
+
+
+def test_cold_rows_beside_warm_ones_take_the_most_probable():
+    mixed = warmth(100)
+    mixed.temperature_M[::2] = 0.0
+    tokens, _ = sample(torch.tensor([0.0, 0.1, 0.0]).expand(100, -1), mixed)
+    assert tokens[::2].eq(1).all()
+    assert not tokens[1::2].eq(1).all()
+    assert sample(torch.tensor([[0.0, 0.1]]))[0].tolist() == [1]
 
 
 def test_greedy_takes_the_most_probable():

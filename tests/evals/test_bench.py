@@ -15,7 +15,10 @@ def answer(text, tokens, nfe):
 
 
 def cell(*answers, mode="diffusion", seconds=2.0):
-    model = SimpleNamespace(checkpoint=SimpleNamespace(name="m"))
+    config = SimpleNamespace(sub_block_size=8)
+    model = SimpleNamespace(
+        checkpoint=SimpleNamespace(name="m"), decode_config=lambda _options: config
+    )
     problems = [Problem([], lambda text: text == "right") for _ in answers]
     return summarise(Point(model, DecodeOptions(mode=mode), 1), problems, list(answers), seconds)
 

@@ -75,3 +75,21 @@ def test_unmask_json_that_is_not_json(adapted):
     (adapted / "unmask.json").write_text("{")
     with pytest.raises(ModelError, match=r"not a valid unmask\.json"):
         DiffusionConfig.load(adapted)
+
+
+def test_a_checkpoint_that_lacks_tensors_is_refused(adapted):
+    from safetensors.torch import load_file, save_file
+
+    path = adapted / "model.safetensors"
+    tensors = load_file(path)
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    save_file(tensors, path, metadata={"format": "pt"})
+    with pytest.raises(ModelError, match="lacks 1 of the model's tensors"):
+        load_checkpoint(str(adapted))
+
+
+def test_tensors_of_another_shape_are_refused(adapted):
+    path = adapted / "config.json"
+    path.write_text(path.read_text().replace('"intermediate_size": 64', '"intermediate_size": 32'))
+    with pytest.raises(ModelError, match="not a readable checkpoint"):
+        load_checkpoint(str(adapted))

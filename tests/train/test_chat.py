@@ -32,10 +32,19 @@ def test_plain_text_is_learnt_from_its_second_token(tokenizer):
     assert targets(sample, tokenizer) == "bc<|im_end|>"
 
 
-def test_a_conversation_without_an_answer_is_an_error(tokenizer):
-    with pytest.raises(DataError, match=r"f\.jsonl:3 has no assistant turn"):
-        encode_row(Row(where="f.jsonl:3", messages=[{"role": "user", "content": "a"}]),
-                   tokenizer, ENDS)  # fmt: skip
+def test_rows_that_cannot_be_learnt_name_themselves(tokenizer):
+    with pytest.raises(DataError, match=r"f\.jsonl:3 holds the mask token"):
+        encode_row(Row(where="f.jsonl:3", text="a b"), tokenizer, ENDS,
+                   mask_token_id=tokenizer(" ")["input_ids"][0])  # fmt: skip
+    tokenizer.eos_token = None
+    with pytest.raises(DataError, match=r"f\.jsonl:3 has nothing to learn"):
+        encode_row(Row(where="f.jsonl:3", text="a"), tokenizer, ENDS)
+
+
+def test_a_template_that_refuses_a_role_is_an_error_of_the_row(tokenizer):
+    tokenizer.chat_template = "{{ raise_exception('only users speak') }}"
+    with pytest.raises(DataError, match=r"x: the chat template refuses .*only users speak"):
+        encode_row(Row(where="x", messages=conversation("a", "b")), tokenizer, ENDS)
 
 
 def test_a_template_that_rewrites_history_is_refused(tokenizer):

@@ -1,7 +1,13 @@
 import pytest
 
 from unmask.errors import ConfigError, DataError
-from unmask.train.sources import EVALUATION_OFFSET, SEED_STRIDE, GymSource, open_source
+from unmask.train.sources import (
+    EVALUATION_OFFSET,
+    MAX_SEED,
+    SEED_STRIDE,
+    GymSource,
+    open_source,
+)
 
 
 def write(tmp_path, text):
@@ -19,6 +25,9 @@ def write(tmp_path, text):
         ('{"messages": [{"role": "user"}]}\n', r"data\.jsonl:1 has no known field"),
         ('{"prompt": "a"}\n', r"data\.jsonl:1 has no known field"),
         ("[1]\n", r"data\.jsonl:1 has no known field"),
+        ('{"text": ""}\n', r"data\.jsonl:1 has no known field"),
+        ('{"messages": [{"role": "user", "content": "a"}]}\n', "has no assistant turn"),
+        ('{"messages": [{"role": "assistant", "content": "a"}]}\n', "has no assistant turn"),
         ("\n", "has no rows"),
     ],
 )
@@ -45,7 +54,7 @@ def test_every_epoch_has_all_rows_in_its_own_order(data):
 
 
 def test_gym_training_and_evaluation_seeds_never_overlap():
-    assert SEED_STRIDE * 2**16 <= EVALUATION_OFFSET
+    assert SEED_STRIDE * MAX_SEED <= EVALUATION_OFFSET
     train = GymSource("gym:gsm_symbolic")
     held_out = GymSource("gym:gsm_symbolic", evaluation=True)
     assert train.row(0) == GymSource("gym:gsm_symbolic").row(0)
@@ -63,3 +72,14 @@ def test_gym_rows_hold_the_worked_solution_and_score_it():
 def test_unknown_gym_task_names_the_closest():
     with pytest.raises(ConfigError, match="did you mean 'gsm_symbolic'"):
         open_source("gym:gsm_symbolik", seed=0)
+
+
+def test_line_separators_inside_a_string_do_not_end_a_row(tmp_path):
+    path = write(tmp_path, '\ufeff{"text": "a\u2028b"}\n{"text": "c"}\n')
+    assert [row.text for row in open_source(path, seed=0).rows] == ["a\u2028b", "c"]
+
+
+@pytest.mark.parametrize("seed", [-1, MAX_SEED])
+def test_seeds_that_would_reach_into_evaluation_are_refused(seed):
+    with pytest.raises(ConfigError, match="gym seed"):
+        GymSource("gym:gsm_symbolic", seed=seed)

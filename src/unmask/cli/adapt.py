@@ -31,13 +31,15 @@ def command(
     quiet: options.Quiet = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
-    seed: options.Seed = 0,
+    seed: Annotated[int | None, typer.Option(help="The recipe's if unset.")] = None,
 ) -> None:
     """Adapt MODEL to diffusion. Ctrl-C saves; --resume goes on."""
     from unmask.train.recipe import load_recipe
 
     output = Output(as_json=json, quiet=quiet)
-    overrides = {"seed": str(seed), **parse_settings(set_ or [])}
+    overrides = parse_settings(set_ or [])
+    if seed is not None:
+        overrides["seed"] = str(seed)
     chosen = load_recipe(recipe, overrides)
     summary = run_adapt(
         output, model=model, data=data, out=out, recipe=chosen, steps=steps, minutes=minutes,
@@ -53,7 +55,7 @@ def command(
 def describe_run(summary: dict[str, Any]) -> str:
     """What a run came to, in a line."""
     if summary["loss"] is None:
-        return f"{summary['out']}: nothing left to do"
+        return f"{summary['out']}: nothing left to do within this budget"
     text = f"{summary['out']}: {summary['steps']} steps, loss {summary['loss']:.3f}"
     if summary["samples_too_long"]:
         text += f"; {summary['samples_too_long']} samples were too long for a row and left out"

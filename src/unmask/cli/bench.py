@@ -40,9 +40,13 @@ def command(
     seed: options.Seed = 0,
 ) -> None:
     """Compare modes of MODEL on the same problems."""
+    from unmask.decode.options import DecodeOptions
+
     output = Output(as_json=json, quiet=quiet)
-    common = {"cache": cache, "sub_block_size": sub_block_size, "max_new_tokens": max_new_tokens,
-              "seed": seed}  # fmt: skip
+    common: dict[str, Any] = {
+        "cache": cache, "sub_block_size": sub_block_size, "max_new_tokens": max_new_tokens,
+        "seed": seed,
+    }  # fmt: skip
     grid = {
         "modes": modes.split(","),
         "thresholds": _numbers("thresholds", thresholds, float),
@@ -50,6 +54,9 @@ def command(
     }
     if limit < 1:
         raise ConfigError(f"--limit must be at least 1, got {limit}")
+    for mode in grid["modes"]:  # a wrong setting should fail before anything is loaded
+        for threshold in grid["thresholds"]:
+            DecodeOptions(mode=mode, threshold=threshold, **common)
     loaded = load_model(model, output, device=device, dtype=dtype)
     ar = load_model(ar_model, output, device=device, dtype=dtype) if ar_model else loaded
     with output.bar("reading problems") as show:
@@ -61,8 +68,8 @@ def command(
         cells: list[Cell] = []
         for cell in run_bench(points, problems, show):
             cells.append(cell)
-            results = {"data": data, "definitions": DEFINITIONS, "machine": machine_stamp(),
-                       "cells": cells}  # fmt: skip
+            results = {"data": data, "definitions": DEFINITIONS, "machine": machine_stamp(loaded),
+                       "seed": seed,                       "cells": cells}  # fmt: skip
             if out is not None:
                 _write(out, results, output)
     if json:
@@ -102,10 +109,14 @@ def _numbers(name: str, text: str, kind: Callable[[str], Any]) -> list[Any]:
 
 def _write(path: Path, results: dict[str, Any], output: Output) -> None:
     """Write aside, then swap in: a half-written file is never there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".tmp")
-    fresh.write_text(json_module.dumps(output.plain(results), indent=2) + "\n", encoding="utf-8")
-    os.replace(fresh, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json_module.dumps(output.plain(results), indent=2) + "\n"
+        fresh.write_text(text, encoding="utf-8")
+        os.replace(fresh, path)
+    except OSError as error:
+        raise ConfigError(f"cannot write --out {path}: {error}") from error
 
 
 def bench_table(cells: "list[Cell]") -> "Table":

@@ -25,12 +25,15 @@ def command(
     seed: options.Seed = 0,
 ) -> None:
     """Talk with MODEL. An empty line starts anew, Ctrl-D ends; --json prints one object a turn."""
+    from unmask.decode.options import DecodeOptions
+
     output = Output(as_json=json, quiet=quiet)
     settings: dict[str, Any] = {
         "mode": mode, "strategy": strategy, "threshold": threshold, "cache": cache,
         "sub_block_size": sub_block_size, "max_new_tokens": max_new_tokens,
         "temperature": temperature, "top_p": top_p, "seed": seed,
     }  # fmt: skip
+    DecodeOptions(**settings)  # a wrong setting should fail before anything is loaded
     loaded = load_model(model, output, device=device, dtype=dtype)
     history: list[dict[str, str]] = []
     while (said := _ask(output)) is not None:
@@ -42,13 +45,14 @@ def command(
         try:
             generation = watch_answer(loaded, turn, output, **settings)
         except PromptError as error:
-            output.words.print(str(error), style="red", markup=False)
+            hint = "; an empty line starts a new conversation" if history else ""
+            output.words.print(f"{error}{hint}", style="red", markup=False)
             continue
         history = [*turn, {"role": "assistant", "content": generation.text}]
         if json:
             output.emit(generation)
         else:
-            output.data.print(generation.text, markup=False)
+            output.text(generation.text)
             output.words.print(describe(generation), style="dim")
 
 

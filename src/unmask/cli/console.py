@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,15 +31,19 @@ class Output:
         set_up_logging(quiet=quiet)
         self.as_json = as_json
         self.data = Console(highlight=False, soft_wrap=True)
-        self.words = Console(stderr=True, quiet=quiet, highlight=False)
+        self.words = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
 
     def emit(self, value: Any) -> None:
         """One JSON object on stdout."""
         json.dump(self.plain(value), sys.stdout, ensure_ascii=False)
         sys.stdout.write("\n")
 
+    def text(self, text: str) -> None:
+        """A model's words on stdout, as they are."""
+        sys.stdout.write(text + "\n")
+
     def plain(self, value: Any) -> Any:
-        """What JSON can hold: dataclasses as dictionaries, all the way down."""
+        """What JSON can hold: dataclasses as dictionaries, NaN as null."""
         return _plain(value)
 
     @contextmanager
@@ -80,6 +85,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value
 
 

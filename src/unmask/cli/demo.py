@@ -42,6 +42,7 @@ def command(
 
     Run it again to go on from where the last one stopped.
     """
+    from unmask.evals.problems import load_problems
     from unmask.store.embedded import cache_folder
     from unmask.train.recipe import load_recipe
 
@@ -49,20 +50,23 @@ def command(
         raise ConfigError("--minutes must be at least 0 and --problems at least 1")
     output = Output(as_json=json, quiet=quiet)
     folder = out or cache_folder() / "demo"
+    has_run = (folder / "trainer" / "state.json").exists()
     if minutes:
         recipe = load_recipe("smollm2_cpu", {"seed": str(seed), "rows_per_step": "2"})
-        where = "going on from" if folder.exists() else "adapting into"
+        where = "going on from" if has_run else "adapting into"
         output.words.print(f"1. {PARENT}: {where} {folder} for {minutes:g} minutes on {DATA}")
         run_adapt(
             output, model=PARENT, data=DATA, out=folder, recipe=recipe, minutes=minutes,
-            resume=folder.exists(), device=device, dtype=dtype,
+            resume=has_run, device=device, dtype=dtype,
         )  # fmt: skip
-    elif not folder.exists():
+    elif not has_run:
         raise ConfigError(f"nothing in {folder} yet; leave --minutes 0 out")
     output.words.print("2. decoding held-out problems: the AR parent, then diffusion")
     parent = load_model(PARENT, output, device=device, dtype=dtype)
     adapted = load_model(str(folder), output, device=device, dtype=dtype)
-    cells = decode_both(parent, adapted, problems, max_new_tokens, output)
+    cells = decode_both(
+        parent, adapted, load_problems(DATA, problems, seed=seed), max_new_tokens, output
+    )
     if json:
         output.emit({"checkpoint": str(folder), "note": HONESTY, "cells": cells})
         return
@@ -73,16 +77,18 @@ def command(
 
 
 def decode_both(
-    parent: "Model", adapted: "Model", count: int, max_new_tokens: int, output: Output
+    parent: "Model",
+    adapted: "Model",
+    held_out: "list[Problem]",
+    max_new_tokens: int,
+    output: Output,
 ) -> "list[Cell]":
     """Decode the same problems in both modes with the canvas live; one cell per mode."""
     from dataclasses import asdict, replace
 
     from unmask.decode.options import DecodeOptions
     from unmask.evals.bench import Point, summarise
-    from unmask.evals.problems import load_problems
 
-    held_out = load_problems(DATA, count)
     points = [
         Point(parent, DecodeOptions(mode="ar", max_new_tokens=max_new_tokens), 1),
         Point(adapted, DecodeOptions(mode="diffusion", max_new_tokens=max_new_tokens), 1),
@@ -91,7 +97,7 @@ def decode_both(
         point.model.generate("warm up", **{**asdict(point.options), "max_new_tokens": 4})
     answers: list[list[Generation]] = [[] for _ in points]
     for number, problem in enumerate(held_out, start=1):
-        output.words.rule(f"problem {number} of {count}")
+        output.words.rule(f"problem {number} of {len(held_out)}")
         output.words.print(problem.messages[-1]["content"], markup=False)
         for point, told in zip(points, answers, strict=True):
             told.append(_show(point.model, problem, asdict(point.options), output))

@@ -8,6 +8,7 @@ import typer
 from unmask.cli import options
 from unmask.cli.canvas_view import draw_canvas
 from unmask.cli.console import Output, load_model
+from unmask.errors import PromptError
 
 if TYPE_CHECKING:
     from unmask.decode.model import Generation, Model
@@ -34,24 +35,33 @@ def command(
     seed: options.Seed = 0,
 ) -> None:
     """Answer PROMPT with MODEL."""
+    from unmask.decode.options import DecodeOptions
+
     output = Output(as_json=json, quiet=quiet)
-    text = sys.stdin.read() if prompt == "-" else prompt
+    text = _read_stdin() if prompt == "-" else prompt
     settings: dict[str, Any] = {
         "mode": mode, "strategy": strategy, "threshold": threshold, "cache": cache,
         "sub_block_size": sub_block_size, "max_new_tokens": max_new_tokens,
         "temperature": temperature, "top_p": top_p, "stop": tuple(stop or ()), "seed": seed,
-        "raw": raw,
     }  # fmt: skip
+    DecodeOptions(**settings)  # a wrong setting should fail before anything is loaded
     loaded = load_model(model, output, device=device, dtype=dtype)
     if watch:
-        generation = watch_answer(loaded, text, output, **settings)
+        generation = watch_answer(loaded, text, output, raw=raw, **settings)
     else:
-        generation = loaded.generate([text], **settings)[0]
+        generation = loaded.generate(text, raw=raw, **settings)[0]
     if json:
         output.emit(generation)
     else:
-        output.data.print(generation.text, markup=False)
+        output.text(generation.text)
         output.words.print(describe(generation), style="dim")
+
+
+def _read_stdin() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise PromptError(f"the prompt on stdin is not UTF-8: {error}") from error
 
 
 def watch_answer(model: "Model", prompt: Any, output: Output, **settings: Any) -> "Generation":

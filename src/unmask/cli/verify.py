@@ -1,5 +1,7 @@
 """`unmask verify`: the invariants, on the user's own checkpoint."""
 
+import dataclasses
+
 import typer
 
 from unmask.cli import options
@@ -11,7 +13,7 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
     device: options.Device = "auto",
-    dtype: options.Dtype = "auto",
+    dtype: options.Dtype = "float32",
     seed: options.Seed = 0,
 ) -> None:
     """Check that MODEL decodes as it was trained; exit code 1 if a promise is broken."""
@@ -26,7 +28,7 @@ def command(
             show(check.promise, len(checks) / total)
     holds = all(check.holds for check in checks)
     if json:
-        rows = [{**_row(check), "holds": check.holds} for check in checks]
+        rows = [{**dataclasses.asdict(check), "holds": check.holds} for check in checks]
         output.emit({"model": model, "holds": holds, "checks": rows})
     else:
         from rich.table import Table
@@ -43,9 +45,3 @@ def command(
             output.words.print(f"{model} is not adapted: AR checks only")
     if not holds:
         raise typer.Exit(1)
-
-
-def _row(check: object) -> dict[str, object]:
-    import dataclasses
-
-    return dataclasses.asdict(check)  # type: ignore[call-overload, no-any-return]

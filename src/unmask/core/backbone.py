@@ -13,6 +13,7 @@ from torch.nn.attention.flex_attention import BlockMask
 
 from unmask.core import attention
 from unmask.core.cache import BlockCache
+from unmask.core.linear import plain_linear
 from unmask.errors import ModelError
 
 
@@ -44,8 +45,8 @@ class Backbone:
     @property
     def max_positions(self) -> int:
         """Longest sequence the model can hold, its sliding window included."""
-        settings = self.model.config.to_dict()
-        windows = [settings["max_position_embeddings"], settings.get("sliding_window")]
+        settings = self.model.config
+        windows = [settings.max_position_embeddings, settings.to_dict().get("sliding_window")]
         return min(int(window) for window in windows if window)
 
     def new_cache(self, rows: int, max_len: int) -> BlockCache:
@@ -87,10 +88,11 @@ class Backbone:
     def stock(self) -> Iterator[Any]:
         """The model as Hugging Face runs it, for oracles and baselines."""
         self.model.set_attn_implementation("sdpa")
-        try:
-            yield self.model
-        finally:
-            self.model.set_attn_implementation(attention.NAME)
+        with plain_linear(self.model):
+            try:
+                yield self.model
+            finally:
+                self.model.set_attn_implementation(attention.NAME)
 
     @torch.no_grad()
     def _check_against_stock(self) -> None:

@@ -1,7 +1,7 @@
 """`BlockCache`: one preallocated slab per layer, rows of any length. Knows no policy.
 
-Below `length` of a row lies committed history; just above it, the open block. Keys and values are
-written in place at their absolute position; moving `length` is what commits them.
+Keys and values are written in place at their absolute position: committed history first, the open
+block right behind it. What of it a forward may see is up to its attention mask.
 """
 
 from typing import Any
@@ -57,7 +57,7 @@ class SlabLayer(CacheLayerMixin):  # type: ignore[misc]
 
 
 class BlockCache(Cache):  # type: ignore[misc]
-    """The slabs of all layers, and how much of each row is committed.
+    """The slabs of all layers.
 
     Args:
         layers: number of attention layers of the model.
@@ -67,7 +67,6 @@ class BlockCache(Cache):  # type: ignore[misc]
 
     def __init__(self, layers: int, rows: int, max_len: int) -> None:
         self.rows, self.max_len = rows, max_len
-        self.length_N = torch.zeros(rows, dtype=torch.long)  # on the CPU: it steers, never computes
         super().__init__(layers=[SlabLayer(self) for _ in range(layers)])
 
     def aim(self, rows_B: Tensor, columns_BQ: Tensor, window: int, device: torch.device) -> None:
@@ -86,7 +85,6 @@ class BlockCache(Cache):  # type: ignore[misc]
 
     def move_row(self, source: int, target: int) -> None:
         """Copy row `source` over row `target`, so that a finished row leaves no hole."""
-        self.length_N[target] = self.length_N[source]
         for layer in self.layers:
             if layer.is_initialized:
                 layer.keys[target] = layer.keys[source]

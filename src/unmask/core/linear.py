@@ -4,6 +4,9 @@ A decoding step multiplies weights by a few rows. The BLAS behind `x @ W.T` pack
 as if there were many rows; `W @ x.T` packs the few rows instead (measured: dev/LOG.md, 2026-11-30).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
@@ -29,4 +32,19 @@ def use_few_rows_linear(model: nn.Module) -> None:
     """Turn every plain linear layer of a model that is only decoded into a `FewRowsLinear`."""
     for module in model.modules():
         if type(module) is nn.Linear:
+            module.__class__ = FewRowsLinear
+
+
+@contextmanager
+def plain_linear(model: nn.Module) -> Iterator[None]:
+    """Every `FewRowsLinear` is a plain layer for a while: for oracles and baselines."""
+    turned: list[nn.Module] = [
+        module for module in model.modules() if type(module) is FewRowsLinear
+    ]
+    for module in turned:
+        module.__class__ = nn.Linear
+    try:
+        yield
+    finally:
+        for module in turned:
             module.__class__ = FewRowsLinear

@@ -12,9 +12,13 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
-    """Which random numbers the picked positions get; three (M,) int64 tensors."""
+class Warmth:
+    """How the picked positions draw their tokens; (M,) tensors."""
 
+    temperature_M: Tensor
+    """0 takes the most probable token."""
+    top_p_M: Tensor | None
+    """Share of probability kept before drawing; None keeps all everywhere."""
     seed_M: Tensor
     position_M: Tensor
     """Absolute."""
@@ -22,19 +26,14 @@ class Draws:
     """Tells apart repeated draws at one position."""
 
 
-def uniform(draws: Draws, count: int) -> Tensor:
-    """(M, count) float32 numbers in (0, 1), fine near 0.
+def uniform(warmth: Warmth, count: int) -> Tensor:
+    """(M, count) float32 numbers in (0, 1], fine near 0: a hash of seed, position, draw, index.
 
     Source: the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
-
-    >>> one = torch.ones(2, dtype=torch.long)
-    >>> numbers = uniform(Draws(torch.tensor([7, 8]), one, one), 3)
-    >>> numbers.shape, bool((numbers[0] == numbers[1]).any())
-    (torch.Size([2, 3]), False)
     """
     golden = -7046029254386353131  # 2^64 / golden ratio, as int64
-    state_M1 = draws.seed_M[:, None]
-    for word_M in (draws.position_M, draws.draw_M):
+    state_M1 = warmth.seed_M[:, None]
+    for word_M in (warmth.position_M, warmth.draw_M):
         state_M1 = _mix(state_M1 * golden + word_M[:, None] + 1)
     index = torch.arange(1, count + 1, device=state_M1.device)
     bits = _logical_shift(_mix(state_M1 + index * golden), 32)
@@ -51,16 +50,12 @@ def _logical_shift(state: Tensor, bits: int) -> Tensor:
     return (state >> bits) & ((1 << (64 - bits)) - 1)  # torch shifts int64 arithmetically
 
 
-def sample(
-    logits_MV: Tensor, temperature_M: Tensor, top_p_M: Tensor, draws: Draws
-) -> tuple[Tensor, Tensor]:
+def sample(logits_MV: Tensor, warmth: Warmth | None = None) -> tuple[Tensor, Tensor]:
     """Choose a token at each picked position.
 
     Args:
         logits_MV: float32; forbidden tokens are -inf.
-        temperature_M: 0 takes the most probable token.
-        top_p_M: share of probability kept before drawing; 1 keeps all.
-        draws: which random numbers to use.
+        warmth: None takes the most probable token everywhere.
 
     Returns:
         tokens (M,) int64, and their confidence (M,) float32: the probability of the chosen token
@@ -69,20 +64,20 @@ def sample(
     """
     probabilities_MV = logits_MV.softmax(-1)
     confidence_M, tokens_M = probabilities_MV.max(-1)
-    if not bool((temperature_M > 0).any()):
+    if warmth is None:
         return tokens_M, confidence_M
-    warm_MV = logits_MV / temperature_M[:, None].clamp_min(1e-6)
-    kept_MV = warm_MV.masked_fill(~_nucleus(warm_MV, top_p_M), float("-inf"))
-    exponential_MV = -torch.log1p(-uniform(draws, logits_MV.shape[-1]))
+    warm_MV = logits_MV / warmth.temperature_M[:, None].clamp_min(1e-6)
+    kept_MV = warm_MV
+    if warmth.top_p_M is not None:
+        kept_MV = warm_MV.masked_fill(~_nucleus(warm_MV, warmth.top_p_M), float("-inf"))
+    exponential_MV = -torch.log1p(-uniform(warmth, logits_MV.shape[-1]))
     drawn_M = (kept_MV - exponential_MV.log()).argmax(-1)
-    tokens_M = torch.where(temperature_M > 0, drawn_M, tokens_M)
+    tokens_M = torch.where(warmth.temperature_M > 0, drawn_M, tokens_M)
     return tokens_M, probabilities_MV.gather(-1, tokens_M[:, None])[:, 0]
 
 
 def _nucleus(logits_MV: Tensor, top_p_M: Tensor) -> Tensor:
     """True for the fewest most probable tokens that hold top-p."""
-    if bool((top_p_M >= 1).all()):
-        return torch.ones_like(logits_MV, dtype=torch.bool)
     sorted_MV, order_MV = logits_MV.softmax(-1).sort(dim=-1, descending=True, stable=True)
     before_MV = sorted_MV.cumsum(-1) - sorted_MV
     return torch.zeros_like(logits_MV, dtype=torch.bool).scatter(

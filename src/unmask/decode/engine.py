@@ -21,8 +21,8 @@ from unmask.config import DiffusionConfig
 from unmask.core.backbone import Backbone
 from unmask.core.canvas import Canvas, Sampling
 from unmask.core.masks import Places, dense_mask
-from unmask.core.sampling import Draws, sample
-from unmask.decode.policy import Policy, Spans
+from unmask.core.sampling import Warmth, sample
+from unmask.decode.policy import Policy
 from unmask.decode.stats import Nfe
 from unmask.decode.strategy import Proposal, Strategy
 from unmask.errors import ModelError
@@ -143,7 +143,6 @@ class Engine:
         """Open a row and prefill the whole blocks of its prompt."""
         request = sequence.request
         row = self.canvas.open_row(request.prompt, request.max_new_tokens, request.sampling)
-        self.cache.length_N[row] = 0
         self.sequences.append(sequence)
         whole = len(request.prompt) // self.config.block_size * self.config.block_size
         if whole:
@@ -157,8 +156,7 @@ class Engine:
         past_B = first_B + width
         count_B = torch.where(is_full_B, past_B - self.canvas.start_N[rows_B], 0)
         self.canvas.commit(rows_B, count_B)
-        self.cache.length_N[rows_B] = self.canvas.start_N[rows_B]
-        self._decide(rows_B, Spans(first_B, past_B - first_B), hidden_BQE)
+        self._decide(rows_B, first_B, hidden_BQE)
         self.canvas.step_N[rows_B] += (~is_full_B).long()
 
     def _count(self, rows_B: Tensor, is_full_B: Tensor) -> None:
@@ -207,12 +205,12 @@ class Engine:
             position=positions_BQ,
         )
 
-    def _decide(self, rows_B: Tensor, spans: Spans, hidden_BQE: Tensor) -> None:
+    def _decide(self, rows_B: Tensor, first_B: Tensor, hidden_BQE: Tensor) -> None:
         """Propose tokens at the candidates whose hidden state is at hand, and accept some."""
         canvas = self.canvas
         read_BS = canvas.block_positions_BS(rows_B) - self.config.read_offset
-        read_BS = read_BS - spans.first_B[:, None]
-        is_at_hand_BS = (read_BS >= 0) & (read_BS < spans.width_B[:, None])
+        read_BS = read_BS - first_B[:, None]
+        is_at_hand_BS = (read_BS >= 0) & (read_BS < hidden_BQE.shape[1])
         is_candidate_BS = canvas.candidates_BS(rows_B) & is_at_hand_BS
         b, s = is_candidate_BS.nonzero(as_tuple=True)
         if not len(b):
@@ -231,14 +229,19 @@ class Engine:
         self, hidden_ME: Tensor, rows_M: Tensor, positions_M: Tensor
     ) -> tuple[Tensor, Tensor]:
         canvas, device = self.canvas, self.backbone.device
-        words = (canvas.seed_N[rows_M], positions_M, canvas.step_N[rows_M])
-        tokens_M, confidence_M = sample(
-            self.backbone.logits(hidden_ME),
-            canvas.temperature_N[rows_M].to(device),
-            canvas.top_p_N[rows_M].to(device),
-            Draws(*(word.to(device) for word in words)),
-        )
-        tokens_M, confidence_M = tokens_M.cpu(), confidence_M.cpu()  # the one sync of a forward
+        warmth = None
+        if bool((canvas.temperature_N[rows_M] > 0).any()):
+            top_p_M = canvas.top_p_N[rows_M]
+            warmth = Warmth(
+                canvas.temperature_N[rows_M].to(device),
+                top_p_M.to(device) if bool((top_p_M < 1).any()) else None,
+                canvas.seed_N[rows_M].to(device),
+                positions_M.to(device),
+                canvas.step_N[rows_M].to(device),
+            )
+        tokens_M, confidence_M = sample(self.backbone.logits(hidden_ME), warmth)
+        both_2M = torch.stack([tokens_M.double(), confidence_M.double()]).cpu()  # the one sync
+        tokens_M, confidence_M = both_2M[0].long(), both_2M[1].float()
         if bool(confidence_M.isnan().any()):
             raise ModelError("the model computed NaN; its weights are broken or overflow in "
                              "this dtype: try --dtype float32")  # fmt: skip

@@ -1,7 +1,7 @@
 """`Model`: a checkpoint ready to answer. What `unmask.load` returns."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Literal, Unpack
 
@@ -121,8 +121,13 @@ class Model:
         ids = self._encode(prompt, raw)
         engine = self._make_engine([ids], chosen)
         sequence = engine.submit(self._request(ids, chosen))
-        told = ""
-        while sequence not in engine.step():
+        told, seconds = "", perf_counter() - started
+        while True:
+            started = perf_counter()
+            is_done = sequence in engine.step()
+            seconds += perf_counter() - started  # not what the viewer takes between two rounds
+            if is_done:
+                break
             canvas = engine.snapshot(0)
             yield Event(kind="provisional", canvas=canvas)
             text = decode_tokens(canvas.tokens[: canvas.committed], self.tokenizer)
@@ -130,7 +135,7 @@ class Model:
             if len(text) > len(told):
                 yield Event(kind="committed", text=text[len(told) :])
                 told = text
-        generation = self._generation(sequence, chosen, perf_counter() - started)
+        generation = self._generation(sequence, chosen, seconds)
         if generation.text != told:
             yield Event(kind="committed", text=generation.text[len(told) :])
         yield Event(kind="finished", generation=generation)
@@ -163,8 +168,7 @@ class Model:
         if options.sub_block_size is None:
             return self.config
         check_sub_block_size(self.config.block_size, options.sub_block_size)
-        fields = {**asdict(self.config), "sub_block_size": options.sub_block_size}
-        return DiffusionConfig(**fields)
+        return replace(self.config, sub_block_size=options.sub_block_size)
 
     def _make_engine(self, encoded: list[list[int]], options: DecodeOptions) -> Engine:
         if not encoded:

@@ -46,6 +46,8 @@ class DecodeOptions:
             raise ConfigError(f"temperature must be at least 0, got {self.temperature}")
         if not 0 < self.top_p <= 1:
             raise ConfigError(f"top_p must be above 0 and at most 1, got {self.top_p}")
+        if not 0 <= self.seed < 2**63:
+            raise ConfigError(f"seed must be at least 0 and below 2^63, got {self.seed}")
         if not all(self.stop):
             raise ConfigError("a stop text must not be empty")
 

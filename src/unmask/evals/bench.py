@@ -9,7 +9,7 @@ import math
 import platform
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -36,6 +36,8 @@ class Cell:
     threshold: float | None
     """None where the mode has none."""
     cache: str
+    sub_block_size: int
+    max_new_tokens: int
     batch_size: int
     problems: int
     correct: int
@@ -93,6 +95,8 @@ def summarise(
         mode=point.options.mode,
         threshold=None if is_ar else point.options.threshold,
         cache=point.options.cache,
+        sub_block_size=point.model.decode_config(point.options).sub_block_size,
+        max_new_tokens=point.options.max_new_tokens,
         batch_size=point.batch_size,
         problems=count,
         correct=correct,
@@ -127,16 +131,18 @@ def run_bench(
         ratio = None
         if cell.batch_size in baseline:
             ratio = cell.tokens_per_s / baseline[cell.batch_size]
-        yield Cell(**{**asdict(cell), "ratio": ratio})
+        yield replace(cell, ratio=ratio)
 
 
-def machine_stamp() -> dict[str, Any]:
+def machine_stamp(model: Model) -> dict[str, Any]:
     """Where the figures come from."""
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor()
+    device = model.backbone.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor()
     return {
         "unmask": unmask.__version__,
         "torch": torch.__version__,
-        "device": device or platform.machine(),
+        "device": name or platform.machine(),
+        "dtype": str(model.backbone.head.weight.dtype),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
     }

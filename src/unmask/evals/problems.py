@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from unmask.errors import DataError
 from unmask.store.chat import Message
-from unmask.train.sources import GymSource, open_source
+from unmask.train.sources import GymSource, JsonlSource, Row
 
 ANSWER_MARK = "####"
 """Worked solutions end with it and the bare answer, as in GSM8K."""
@@ -31,9 +32,7 @@ def load_problems(data: str, limit: int, *, seed: int = 0) -> list[Problem]:
     if data.startswith("gym:"):
         gym = GymSource(data, seed=seed, evaluation=True)
         return [_gym_problem(gym, index) for index in range(limit)]
-    source = open_source(data, seed=seed)
-    assert source.size is not None, "only gym sources are endless"
-    return [_row_problem(source.row(index)) for index in range(min(limit, source.size))]
+    return [_row_problem(row) for row in JsonlSource(Path(data), seed=seed).rows[:limit]]
 
 
 def _gym_problem(gym: GymSource, index: int) -> Problem:
@@ -41,10 +40,7 @@ def _gym_problem(gym: GymSource, index: int) -> Problem:
     return Problem(messages, lambda text: gym.score(final_answer(text), index) == 1.0)
 
 
-def _row_problem(row: object) -> Problem:
-    from unmask.train.sources import Row
-
-    assert isinstance(row, Row), "sources yield rows"
+def _row_problem(row: Row) -> Problem:
     if not row.messages or row.messages[-1]["role"] != "assistant":
         raise DataError(f"{row.where} has no reference answer: the last message must be one")
     expected = final_answer(row.messages[-1]["content"])

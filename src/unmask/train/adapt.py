@@ -1,5 +1,6 @@
 """`adapt`: from a parent and data to a checkpoint."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from unmask.train.optim import make_optimizer
 from unmask.train.pack import Packer
 from unmask.train.plan import Plan, make_plan
 from unmask.train.recipe import Recipe
-from unmask.train.run import Progress, Run, load_optimizer, read_progress
+from unmask.train.run import Identity, Progress, Run, load_optimizer, read_progress
 from unmask.train.sources import Source, open_source
 
 ROWS_LOOKED_AT = 8
@@ -63,7 +64,7 @@ def adapt(
     """
     out, recipe = Path(out), recipe or Recipe()
     budget = budget or Budget(steps=recipe.steps)
-    recover_folder(out)
+    _check_out(out)
     if out.exists() and not resume and any(out.iterdir()):
         raise TrainingError(f"{out} exists; add --resume to go on, or choose another --out")
     if dtype == torch.float16:
@@ -71,10 +72,11 @@ def adapt(
     source = open_source(data, seed=recipe.seed)
     parent = model if model in ALIASES or not Path(model).exists() else str(Path(model).resolve())
     progress = Progress()
+    identity = Identity(parent=parent, data=source.name, rows=source.fingerprint, dtype=str(dtype))
     if resume:
-        progress = read_progress(out, parent=parent, recipe=recipe, data=data)
+        progress = read_progress(out, identity=identity, recipe=recipe)
     run = _make_run(
-        str(out) if resume else model, parent, data, recipe, progress, device, dtype, on_progress
+        str(out) if resume else model, identity, recipe, progress, device, dtype, on_progress
     )
     if resume:
         load_optimizer(run.optimizer, out)
@@ -85,12 +87,25 @@ def adapt(
     return out
 
 
+def _check_out(out: Path) -> None:
+    """Fail now, not at the first save."""
+    try:
+        out.resolve().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TrainingError(f"cannot write to {out}: {error}") from error
+    if out.exists() and not out.is_dir():
+        raise TrainingError(f"{out} is a file; --out is a folder")
+    if not os.access(out.resolve().parent, os.W_OK):
+        raise TrainingError(f"cannot write to {out.resolve().parent}; choose another --out")
+    recover_folder(out)
+
+
 def _packer(run: Run, source: Source) -> Packer:
     """Rows from where the run stands."""
     ends = end_token_ids(run.backbone.model, run.tokenizer)
 
     def sample_at(index: int) -> Sample:
-        return encode_row(source.row(index), run.tokenizer, ends)
+        return encode_row(source.row(index), run.tokenizer, ends, run.backbone.mask_token_id)
 
     return Packer(
         sample_at,
@@ -104,8 +119,7 @@ def _packer(run: Run, source: Source) -> Packer:
 
 def _make_run(
     source: str,
-    parent: str,
-    data: str,
+    identity: Identity,
     recipe: Recipe,
     progress: Progress,
     device: str,
@@ -116,7 +130,7 @@ def _make_run(
     adapter = Path(source) / "adapter_model.safetensors"
     resumes_lora = recipe.trainable == "lora" and adapter.exists()
     checkpoint = load_checkpoint(
-        parent if resumes_lora else source, device=device, progress=on_progress
+        identity.parent if resumes_lora else source, device=device, progress=on_progress
     )
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     mask_token_id = None
@@ -125,15 +139,14 @@ def _make_run(
     saved: Any = model
     if recipe.trainable == "lora":
         saved = add_lora(model, recipe, mask_token_id)
-        saved.peft_config["default"].base_model_name_or_path = parent
+        saved.peft_config["default"].base_model_name_or_path = identity.parent
         if resumes_lora:
             _load_adapter(saved, adapter)
     if recipe.gradient_checkpointing:
         model.activation_checkpointing_enable({"use_reentrant": False})
     backbone = Backbone(model, mask_token_id=mask_token_id)
     return Run(
-        parent=parent,
-        data=data,
+        identity=identity,
         recipe=recipe,
         model=saved,
         backbone=backbone,

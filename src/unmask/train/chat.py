@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from unmask.errors import DataError
+from unmask.errors import DataError, PromptError
 from unmask.store.chat import Message, render
 from unmask.train.sources import Row
 
@@ -16,13 +16,31 @@ class Sample:
     is_target: list[bool]
 
 
-def encode_row(row: Row, tokenizer: Any, end_token_ids: frozenset[int]) -> Sample:
+def encode_row(
+    row: Row, tokenizer: Any, end_token_ids: frozenset[int], mask_token_id: int | None = None
+) -> Sample:
     """Tokenise a row; targets are what the assistant says up to and including its end of turn.
 
     Plain text is a target from its second token on: nothing stands before the first.
+
+    Raises:
+        DataError: nothing to learn, or the text of the mask token in it.
     """
+    sample = _encode(row, tokenizer, end_token_ids)
+    if mask_token_id is not None and mask_token_id in sample.ids:
+        token = tokenizer.convert_ids_to_tokens(mask_token_id)
+        raise DataError(f"{row.where} holds the mask token {token}; take it out")
+    if not any(sample.is_target):
+        raise DataError(f"{row.where} has nothing to learn: it is a single token")
+    return sample
+
+
+def _encode(row: Row, tokenizer: Any, end_token_ids: frozenset[int]) -> Sample:
     if row.messages is not None:
-        return _encode_messages(row.messages, row.where, tokenizer, end_token_ids)
+        try:
+            return _encode_messages(row.messages, row.where, tokenizer, end_token_ids)
+        except PromptError as error:
+            raise DataError(f"{row.where}: {error}") from error
     ids = tokenizer(row.text)["input_ids"]
     if tokenizer.eos_token_id is not None:
         ids = [*ids, tokenizer.eos_token_id]
@@ -49,8 +67,6 @@ def _encode_messages(
         is_target += [True] * _said(after[len(before) :], end_token_ids)
         is_target += [False] * (len(after) - len(is_target))
         ids = after
-    if not any(is_target):
-        raise DataError(f"{where} has no assistant turn to learn")
     last = max(place for place, target in enumerate(is_target) if target)
     return Sample(ids[: last + 1], is_target[: last + 1])
 

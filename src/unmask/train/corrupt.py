@@ -51,6 +51,18 @@ class TrainingRow:
     next_token: Supervision
     """Every target, read causally from the clean stream."""
 
+    def to(self, device: torch.device) -> "TrainingRow":
+        """The same row where the model is."""
+        places = self.places
+        return TrainingRow(
+            self.tokens.to(device),
+            self.position.to(device),
+            Places(*(t.to(device) for t in
+                     (places.document, places.block, places.stream, places.position))),
+            Supervision(self.denoise.read.to(device), self.denoise.label.to(device)),
+            Supervision(self.next_token.read.to(device), self.next_token.label.to(device)),
+        )  # fmt: skip
+
     @property
     def targets(self) -> int:
         """Tokens learnt from this row."""

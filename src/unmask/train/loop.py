@@ -17,7 +17,7 @@ from types import FrameType
 
 import torch
 
-from unmask.errors import Interrupted, TrainingError
+from unmask.errors import DataError, Interrupted, TrainingError
 from unmask.plugins import load_plugin
 from unmask.train.corrupt import TrainingRow, clean_layout, noisy_layout
 from unmask.train.objective import row_losses
@@ -133,8 +133,9 @@ def train(
         TrainingError: the loss is not finite.
     """
     started, progress = time.monotonic(), run.progress
-    run.backbone.model.train()
-    with stop_signal() as stop:
+    # Without dropout; only gradient checkpointing asks for training mode.
+    run.backbone.model.train(run.recipe.gradient_checkpointing)
+    with stop_signal() as stop, saved_on_bad_data(run, out):
         while (share := budget.share_used(run, started)) < 1 and not stop.is_set():
             step_started = time.monotonic()
             first = progress.step * run.recipe.rows_per_step
@@ -171,6 +172,17 @@ def _report(
         seconds_left=left,
         too_long=run.progress.too_long,
     )
+
+
+@contextmanager
+def saved_on_bad_data(run: Run, out: Path) -> Iterator[None]:
+    """A row that cannot be read ends the run, but loses none of its steps."""
+    try:
+        yield
+    except DataError:
+        if run.progress.step:
+            run.save(out)
+        raise
 
 
 @contextmanager

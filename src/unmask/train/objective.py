@@ -53,6 +53,7 @@ def row_losses(
     backbone: Backbone, row: TrainingRow, context: Context, *, with_next_token: bool
 ) -> tuple[Tensor, Tensor]:
     """Summed cross-entropy of denoised tokens and of next tokens (0 where not asked for)."""
+    row = row.to(backbone.device)
     hidden_TE = row_hidden(backbone, row, context)
     denoise = cross_entropy_sum(backbone, hidden_TE, row.denoise)
     if not with_next_token:

@@ -66,7 +66,8 @@ def _row_flops(run: Run, row: TrainingRow) -> float:
     """Forward + backward: 6 per weight and token, 4 where the weights are frozen."""
     settings = run.backbone.model.config
     head = run.backbone.head.weight.numel()
-    trunk = sum(p.numel() for p in run.backbone.decoder.layers.parameters())
+    decoder, embedding = run.backbone.decoder, run.backbone.model.get_input_embeddings()
+    trunk = sum(p.numel() for p in decoder.parameters()) - embedding.weight.numel()
     per_weight = 6 if run.recipe.trainable == "full" else 4
     tokens, picked = len(row.tokens), len(row.denoise.label)
     if run.recipe.objective == "ar" or run.recipe.context == "causal":

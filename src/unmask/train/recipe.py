@@ -2,6 +2,7 @@
 
 import dataclasses
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -12,6 +13,23 @@ from unmask.errors import ConfigError, unknown_name
 
 Objective = Literal["diffusion", "ar"]
 Trainable = Literal["full", "lora"]
+
+
+CHOICES = {"objective": Objective, "context": Context, "trainable": Trainable}
+
+Limit = tuple[Callable[[float], bool], str]
+POSITIVE: Limit = (lambda number: number > 0, "above 0")
+AT_LEAST_ONE: Limit = (lambda number: number >= 1, "at least 1")
+NOT_NEGATIVE: Limit = (lambda number: number >= 0, "at least 0")
+SHARE: Limit = (lambda number: 0 <= number < 1, "at least 0 and below 1")
+
+LIMITS: dict[str, Limit] = {
+    **dict.fromkeys(("learning_rate", "clip_norm"), POSITIVE),
+    **dict.fromkeys(("row_tokens", "rows_per_step", "steps", "save_every", "lora_rank",
+                     "lora_alpha"), AT_LEAST_ONE),
+    **dict.fromkeys(("warmup_steps", "weight_decay", "ar_coefficient", "seed"), NOT_NEGATIVE),
+    **dict.fromkeys(("beta1", "beta2"), SHARE),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,19 +78,15 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, choices in (("objective", Objective), ("context", Context),
-                              ("trainable", Trainable)):  # fmt: skip
-            value = str(dataclasses.asdict(self)[name])
-            if value not in get_args(choices):
-                raise ConfigError(unknown_name(name, value, get_args(choices)))
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in get_args(choices):
+                raise ConfigError(unknown_name(name, getattr(self, name), get_args(choices)))
+        for name, (is_good, wanted) in LIMITS.items():
+            if not is_good(getattr(self, name)):
+                raise ConfigError(f"{name} must be {wanted}, got {getattr(self, name)}")
         check_sub_block_size(self.block_size, self.sub_block_size)
-        for name in ("row_tokens", "rows_per_step", "steps", "save_every", "lora_rank"):
-            if (number := dataclasses.asdict(self)[name]) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {number}")
         if self.objective == "ar" and self.context != "causal":
             raise ConfigError("objective ar needs context causal: a block would show the answer")
-        if self.learning_rate <= 0:
-            raise ConfigError(f"learning_rate must be above 0, got {self.learning_rate}")
         if self.row_tokens % self.block_size:
             raise ConfigError(
                 f"row_tokens {self.row_tokens} is not a multiple of block_size {self.block_size}; "
@@ -108,7 +122,7 @@ def load_recipe(name: str, overrides: dict[str, str] | None = None) -> Recipe:
 def _read(name: str) -> dict[str, Any]:
     if name.endswith(".toml"):
         path = Path(name)
-        if not path.exists():
+        if not path.is_file():
             raise ConfigError(f"no recipe file {name}")
         text = path.read_text(encoding="utf-8")
     elif name in recipe_names():

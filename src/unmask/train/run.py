@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 import unmask
@@ -40,13 +41,23 @@ class Progress:
     """One line per optimizer step."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Run:
-    """A training run in memory."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What, beside the recipe, makes two runs the same run."""
 
     parent: str
     """What is adapted, as the user named it; absolute where it is a folder."""
     data: str
+    rows: str
+    """Fingerprint of the rows of `data`."""
+    dtype: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """A training run in memory."""
+
+    identity: Identity
     recipe: Recipe
     model: Any
     """The Hugging Face model, or the PEFT model around it: what is saved."""
@@ -69,7 +80,7 @@ class Run:
             mask_token=MASK_TOKEN,
             mask_token_id=self.backbone.mask_token_id,
             embedding_rows=embedding_rows(self.backbone.model),
-            base_model=self.parent,
+            base_model=self.identity.parent,
             provenance=self.provenance(),
         )
 
@@ -77,7 +88,7 @@ class Run:
         """Where the weights come from."""
         return {
             "unmask": unmask.__version__,
-            "data": self.data,
+            "data": self.identity.data,
             "steps": self.progress.step,
             "supervised_tokens": self.progress.targets_seen,
             "samples_too_long": self.progress.too_long,
@@ -103,36 +114,51 @@ class Run:
         progress = dataclasses.asdict(self.progress)
         log = [json.dumps(line) + "\n" for line in progress.pop("log")]
         (trainer / "log.jsonl").write_text("".join(log), encoding="utf-8")
-        state = {"parent": self.parent, "progress": progress, "provenance": self.provenance()}
+        state = {
+            "identity": dataclasses.asdict(self.identity),
+            "progress": progress,
+            "provenance": self.provenance(),
+        }
         (trainer / "state.json").write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
 
 
-def read_progress(folder: Path, *, parent: str, recipe: Recipe, data: str) -> Progress:
+MAY_CHANGE = {"steps", "save_every", "learning_rate", "gradient_checkpointing"}
+"""Recipe keys that a resumed run may be given anew."""
+
+
+def read_progress(folder: Path, *, identity: Identity, recipe: Recipe) -> Progress:
     """Progress of a saved run.
 
     Raises:
-        TrainingError: nothing to resume, or it was made with another recipe, parent or data.
+        TrainingError: nothing to resume, or it is damaged, or another run's.
     """
     path = folder / TRAINER_FOLDER / "state.json"
     if not path.exists():
         raise TrainingError(f"nothing to resume in {folder}; leave --resume out to start")
-    state = json.loads(path.read_text(encoding="utf-8"))
-    before = {**state["provenance"]["recipe"], "parent": state["parent"],
-              "data": state["provenance"]["data"]}  # fmt: skip
-    now = {**dataclasses.asdict(recipe), "parent": parent, "data": data}
-    changed = [key for key in now if key != "steps" and before.get(key) != now[key]]
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+        before = {**state["provenance"]["recipe"], **state["identity"]}
+        lines = (path.parent / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        progress = Progress(**state["progress"], log=[json.loads(line) for line in lines])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TrainingError(f"{path.parent} is damaged ({error}); start anew") from error
+    now = {**dataclasses.asdict(recipe), **dataclasses.asdict(identity)}
+    changed = [key for key in now if key not in MAY_CHANGE and before.get(key) != now[key]]
     if changed:
         raise TrainingError(
             f"{folder} was made with other settings ({', '.join(changed)}); resume with the same "
             "ones or choose another --out"
         )
-    lines = (path.parent / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    return Progress(**state["progress"], log=[json.loads(line) for line in lines])
+    return progress
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> None:
     """Put the saved moments back into a fresh optimizer over the same weights."""
-    tensors = load_file(folder / TRAINER_FOLDER / "optimizer.safetensors")
+    path = folder / TRAINER_FOLDER / "optimizer.safetensors"
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(f"{path} is damaged ({error}); start anew") from error
     state: dict[int, dict[str, torch.Tensor]] = {}
     for name, tensor in tensors.items():
         index, key = name.split(".", 1)

@@ -1,8 +1,10 @@
 """DATA: where training rows come from. A source is indexable for ever, in a fixed order."""
 
+import hashlib
 import json
 import random
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,8 +13,10 @@ from unmask.store.chat import Message
 
 EVALUATION_OFFSET = 2**40
 """Gym seeds below it are for training, from it on for evaluation."""
-SEED_STRIDE = 2**24
-"""Gym rows kept apart for each training seed."""
+SEED_STRIDE = 2**20
+"""Gym rows kept apart for each seed."""
+MAX_SEED = 2**16
+"""Seeds from it on would run from training into evaluation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,8 @@ class Source(Protocol):
     name: str
     size: int | None
     """Rows in one epoch; None for procedural data."""
+    fingerprint: str
+    """Changes when the rows do."""
 
     def row(self, index: int) -> Row:
         """The row at `index` ≥ 0."""
@@ -55,27 +61,30 @@ class JsonlSource:
     """Rows of a JSON Lines file, all read and checked before anything else starts."""
 
     def __init__(self, path: Path, *, seed: int) -> None:
-        self.name, self._seed = str(path), seed
+        self.name, self._seed = str(path.resolve()), seed
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_text(encoding="utf-8-sig").split(
+                "\n"
+            )  # not at U+2028 inside a string
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"cannot read {path}: {error}") from error
         numbered = enumerate(lines, start=1)
-        self._rows = [parse_row(line, f"{path}:{n}") for n, line in numbered if line.strip()]
-        if not self._rows:
+        self.rows = [parse_row(line, f"{path}:{n}") for n, line in numbered if line.strip()]
+        if not self.rows:
             raise DataError(f"{path} has no rows")
-        self.size: int | None = len(self._rows)
+        self.size: int | None = len(self.rows)
+        self.fingerprint = hashlib.sha256("\n".join(lines).encode()).hexdigest()
         self._epoch, self._order = 0, self._shuffled(0)
 
     def row(self, index: int) -> Row:
         """The row at `index`; each epoch has its own order."""
-        epoch, place = divmod(index, len(self._rows))
+        epoch, place = divmod(index, len(self.rows))
         if epoch != self._epoch:
             self._epoch, self._order = epoch, self._shuffled(epoch)
-        return self._rows[self._order[place]]
+        return self.rows[self._order[place]]
 
     def _shuffled(self, epoch: int) -> list[int]:
-        order = list(range(len(self._rows)))
+        order = list(range(len(self.rows)))
         random.Random(f"{self._seed}/{epoch}").shuffle(order)
         return order
 
@@ -95,15 +104,22 @@ def parse_row(line: str, where: str) -> Row:
         raise DataError(f"{where} is not JSON: {error}") from error
     match values:
         case {"messages": [*messages]} if messages and all(map(_is_message, messages)):
-            return Row(where=where, messages=messages)
+            return Row(where=where, messages=_checked(messages, where))
         case {"prompt": str(prompt), "response": str(response)}:
             return Row(where=where, messages=conversation(prompt, response))
-        case {"text": str(text)}:
+        case {"text": str(text)} if text:
             return Row(where=where, text=text)
     raise DataError(
         f"{where} has no known field; expected messages (with role and content), "
         "prompt + response, or text"
     )
+
+
+def _checked(messages: list[Message], where: str) -> list[Message]:
+    roles = [message["role"] for message in messages]
+    if "assistant" not in roles[1:] or roles[0] == "assistant":
+        raise DataError(f"{where} has no assistant turn to learn, after one by somebody else")
+    return messages
 
 
 def _is_message(value: Any) -> bool:
@@ -132,8 +148,11 @@ class GymSource:
                 f'{data} needs reasoning-gym: pip install "unmask[demo]"'
             ) from error
         self.name, task = data, data.removeprefix("gym:")
+        self.fingerprint = f"{data}, reasoning-gym {version('reasoning-gym')}"
         if task not in DATASETS:
             raise ConfigError(unknown_name("gym task", task, DATASETS))
+        if not 0 <= seed < MAX_SEED:
+            raise ConfigError(f"a gym seed must be in 0 … {MAX_SEED - 1}, got {seed}")
         first = EVALUATION_OFFSET if evaluation else 0
         self._dataset = reasoning_gym.create_dataset(
             task, seed=first + seed * SEED_STRIDE, size=SEED_STRIDE

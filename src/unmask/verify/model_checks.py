@@ -42,7 +42,7 @@ def _plain(backbone: Backbone, tokens: list[int], mask: Tensor) -> Tensor:
             torch.arange(len(tokens), device=device)[None],
             mask[None, None].to(device),
         )
-        return backbone.logits(hidden[0])
+        return backbone.logits(hidden[0]).cpu()
 
 
 def mask_token_is_never_predicted(subject: Subject) -> Check:
@@ -148,7 +148,7 @@ def _decoding_logits(subject: Subject, row: TrainingRow) -> Tensor:
         tokens, positions = row.tokens[chosen].tolist(), row.position[chosen].tolist()
         stock = stock_logits(subject.backbone, tokens, mask, positions)
         mine = (keys[reads] == torch.tensor([document, block, stream])).all(1)
-        logits[mine] = stock.cpu()[torch.searchsorted(chosen, reads[mine])]
+        logits[mine] = stock[torch.searchsorted(chosen, reads[mine])]
     return logits
 
 
@@ -191,6 +191,7 @@ def _changed(row: TrainingRow, where: Tensor) -> TrainingRow:
 
 def _hidden(subject: Subject, row: TrainingRow) -> Tensor:
     with torch.no_grad():
+        row = row.to(subject.backbone.device)
         return row_hidden(subject.backbone, row, subject.config.context)
 
 

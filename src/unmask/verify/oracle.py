@@ -24,7 +24,7 @@ def stock_logits(backbone: Backbone, tokens: list[int], mask: list[list[bool]] |
             use_cache=False,
             **options,
         ).logits[0]
-    logits = logits.float()
+    logits = logits.float().cpu()
     if backbone.mask_token_id is not None:
         logits[:, backbone.mask_token_id] = float("-inf")
     return logits  # type: ignore[no-any-return]

@@ -95,6 +95,6 @@ class Subject:
 
 
 def as_logits(subject: Subject, hidden_TE: Tensor) -> Tensor:
-    """Logits without gradient."""
+    """Logits without gradient, on the CPU."""
     with torch.no_grad():
-        return subject.backbone.logits(hidden_TE)
+        return subject.backbone.logits(hidden_TE).cpu()
