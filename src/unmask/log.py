@@ -15,5 +15,6 @@ def set_up_logging(*, quiet: bool) -> None:
     # Read by transformers and huggingface_hub when they are imported, which is later than this.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TQDM_DISABLE", "1")  # the command line has bars of its own
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     warnings.filterwarnings("ignore", module="transformers|peft|torch")
