@@ -27,7 +27,7 @@ HONESTY = (
 
 def command(
     minutes: Annotated[float, typer.Option(help="Minutes of adaptation; 0 = only decode.")] = 3.0,
-    problems: Annotated[int, typer.Option(help="Held-out problems to decode.")] = 4,
+    problems: Annotated[int, typer.Option(help="Held-out problems to decode.")] = 3,
     max_new_tokens: options.MaxNewTokens = 96,
     out: Annotated[
         Path | None, typer.Option(help="Where the checkpoint goes; unmask's cache if unset.")
@@ -61,7 +61,7 @@ def command(
         )  # fmt: skip
     elif not has_run:
         raise ConfigError(f"nothing in {folder} yet; leave --minutes 0 out")
-    output.words.print("2. decoding held-out problems: the AR parent, then diffusion")
+    output.words.print("2. decoding held-out problems: the AR parent, then diffusion (cache dual)")
     parent = load_model(PARENT, output, device=device, dtype=dtype)
     adapted = load_model(str(folder), output, device=device, dtype=dtype)
     cells = decode_both(
@@ -91,7 +91,9 @@ def decode_both(
 
     points = [
         Point(parent, DecodeOptions(mode="ar", max_new_tokens=max_new_tokens), 1),
-        Point(adapted, DecodeOptions(mode="diffusion", max_new_tokens=max_new_tokens), 1),
+        Point(
+            adapted, DecodeOptions(mode="diffusion", cache="dual", max_new_tokens=max_new_tokens), 1
+        ),
     ]
     for point in points:
         point.model.generate("warm up", **{**asdict(point.options), "max_new_tokens": 4})
