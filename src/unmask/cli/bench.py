@@ -121,14 +121,15 @@ def _write(path: Path, results: dict[str, Any], output: Output) -> None:
 
 def bench_table(cells: "list[Cell]") -> "Table":
     """One line per operating point."""
+    from rich import box
     from rich.table import Table
 
-    table = Table("mode", "model", "τ", "batch", "accuracy", "NFE (prefill + denoise + commit)",
-                  "TPF", "tokens/s", "ratio")  # fmt: skip
+    headers = ("mode", "model", "τ", "batch", "accuracy", "NFE", "TPF", "tok/s", "ratio")
+    table = Table(*headers, box=box.SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
     for cell in cells:
         threshold = "" if cell.threshold is None else f"{cell.threshold:g}"
-        accuracy = f"{cell.accuracy:.1%} ± {cell.standard_error:.1%}"
-        nfe = f"{cell.prefill:.1f} + {cell.denoise:.1f} + {cell.commit:.1f}"
+        accuracy = f"{cell.accuracy:.1%}±{cell.standard_error:.1%}"
+        nfe = f"{cell.prefill:.1f}+{cell.denoise:.1f}+{cell.commit:.1f}"
         ratio = "" if cell.ratio is None else f"{cell.ratio:.2f}×"
         table.add_row(
             cell.mode, Path(cell.model).name, threshold, str(cell.batch_size), accuracy, nfe,

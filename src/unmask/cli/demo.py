@@ -42,6 +42,7 @@ def command(
 
     Run it again to go on from where the last one stopped.
     """
+    from unmask.evals.bench import DEFINITIONS
     from unmask.evals.problems import load_problems
     from unmask.store.embedded import cache_folder
     from unmask.train.recipe import load_recipe
@@ -72,6 +73,7 @@ def command(
         return
     output.data.print(bench_table(cells))
     output.data.print(f"checkpoint: {folder}")
+    output.words.print(DEFINITIONS, style="dim")
     output.words.print(HONESTY, style="yellow")
     output.words.print(f"next: unmask verify {folder} · unmask chat {folder}")
 

@@ -21,6 +21,7 @@ from unmask.decode.stats import Nfe, tokens_per_forward
 from unmask.evals.problems import Problem
 
 DEFINITIONS = (
+    "NFE = prefill+denoise+commit forwards per answer; "
     "TPF = new tokens up to and including the end token / (denoise + commit forwards); "
     "ratio = tokens/s over our AR mode at the same batch size in this run; "
     "± is one standard error"
