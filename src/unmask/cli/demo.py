@@ -42,14 +42,14 @@ def command(
 
     Run it again to go on from where the last one stopped.
     """
+    if minutes < 0 or problems < 1:
+        raise ConfigError("--minutes must be at least 0 and --problems at least 1")
+    output = Output(as_json=json, quiet=quiet)
     from unmask.evals.bench import DEFINITIONS
     from unmask.evals.problems import load_problems
     from unmask.store.embedded import cache_folder
     from unmask.train.recipe import load_recipe
 
-    if minutes < 0 or problems < 1:
-        raise ConfigError("--minutes must be at least 0 and --problems at least 1")
-    output = Output(as_json=json, quiet=quiet)
     folder = out or cache_folder() / "demo"
     has_run = (folder / "trainer" / "state.json").exists()
     if minutes:
