@@ -45,7 +45,7 @@ def test_generate_json_has_the_promised_fields(run, adapted):
     answer = as_json(run("generate", adapted, "hello", "--max-new-tokens", 9, "--json"))
     assert set(answer) == {
         "text", "token_ids", "finish_reason", "prompt_tokens", "new_tokens", "nfe", "tpf",
-        "seconds", "tokens_per_s", "mode", "seed",
+        "seconds", "tokens_per_s", "mode", "seed", "accepted",
     }  # fmt: skip
     assert set(answer["nfe"]) == {"prefill", "denoise", "commit"}
     assert answer["new_tokens"] == len(answer["token_ids"])

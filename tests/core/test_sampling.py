@@ -15,7 +15,8 @@ def warmth(count, seed=1, temperature=1.0, top_p=None):
 
 
 def test_uniform_is_flat_and_in_range():
-    for drawn in (uniform(warmth(100_000), 1), uniform(warmth(1), 100_000)):
+    for words, count in ((warmth(100_000), 1), (warmth(1), 100_000)):
+        drawn = uniform(words.seed_M, words.position_M, words.draw_M, count)
         assert drawn.min() > 0
         assert drawn.max() <= 1
         counts = torch.histc(drawn, bins=20, min=0, max=1)
@@ -26,7 +27,7 @@ def test_uniform_is_flat_and_in_range():
 def test_uniform_depends_on_every_word():
     one = torch.tensor([3])
     words = ((one, one, one), (one + 1, one, one), (one, one + 1, one), (one, one, one + 1))
-    drawn = [uniform(Warmth(one.float(), None, *word), 2) for word in words]
+    drawn = [uniform(*word, 2) for word in words]
     assert len({float(number) for pair in drawn for number in pair[0]}) == 8
 
 

@@ -20,7 +20,7 @@ def counting(start, count):
     return [(start + 3 * i) % 100 for i in range(count)]
 
 
-def train(backbone, context, steps=250):
+def train(backbone, context, steps=400):
     optimizer = torch.optim.AdamW(backbone.model.parameters(), 3e-3)
     generator = torch.Generator().manual_seed(0)
     for _ in range(steps):

@@ -5,7 +5,7 @@ import torch
 from conftest import FAMILIES, MASK, make_backbone, make_config
 
 from unmask.core import canvas as canvas_module
-from unmask.decode import engine as engine_module
+from unmask.decode import forward
 from unmask.verify import engine_checks, model_checks
 from unmask.verify.subject import Subject
 from unmask.verify.suite import DIFFUSION_CHECKS, run_checks
@@ -33,7 +33,7 @@ def test_a_mask_that_shows_too_much_is_found(monkeypatch):
         shape = (query.block.shape[0], 1, query.block.shape[1], key.block.shape[1])
         return torch.ones(shape, dtype=torch.bool)
 
-    monkeypatch.setattr(engine_module, "dense_mask", everything)
+    monkeypatch.setattr(forward, "dense_mask", everything)
     assert not engine_checks.batched_is_single(subject()).holds
     assert not engine_checks.threshold_one_is_one_at_a_time(subject(context="causal")).holds
 
@@ -76,16 +76,16 @@ def _keys_before_the_commit(tried, prompt, until):
     while engine.canvas.active == 0 or engine.canvas.todo_BS(torch.tensor([0])).any():
         engine.step()
     tokens = engine.canvas.tokens_NL[0, :until].tolist()
-    return engine.cache.layers[-1].keys[0, :, :until].clone(), tokens
+    return engine.forward.cache.layers[-1].keys[0, :, :until].clone(), tokens
 
 
 def test_a_stale_canvas_is_found(monkeypatch):
     """A row that is reused with its predecessor's tokens still in it."""
     opened = canvas_module.Canvas.open_row
 
-    def forgetful(self, prompt, max_new_tokens, sampling):
+    def forgetful(self, prompt, max_new_tokens, sampling, ends):
         before = self.tokens_NL[self.active].clone()
-        row = opened(self, prompt, max_new_tokens, sampling)
+        row = opened(self, prompt, max_new_tokens, sampling, ends)
         self.tokens_NL[row, len(prompt) :] = before[len(prompt) :]
         return row
 

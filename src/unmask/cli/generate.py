@@ -20,7 +20,11 @@ def command(
     mode: options.Mode = "diffusion",
     strategy: options.Strategy = "threshold",
     threshold: options.Threshold = 0.9,
+    k: options.K = 1,
+    factor: options.Factor = 1.0,
+    gamma: options.Gamma = 0.1,
     cache: options.Cache = "block",
+    fuse_commit: options.FuseCommit = False,
     sub_block_size: options.SubBlockSize = None,
     max_new_tokens: options.MaxNewTokens = 256,
     temperature: options.Temperature = 0.0,
@@ -40,7 +44,8 @@ def command(
     output = Output(as_json=json, quiet=quiet)
     text = _read_stdin() if prompt == "-" else prompt
     settings: dict[str, Any] = {
-        "mode": mode, "strategy": strategy, "threshold": threshold, "cache": cache,
+        "mode": mode, "strategy": strategy, "threshold": threshold, "k": k, "factor": factor,
+        "gamma": gamma, "cache": cache, "fuse_commit": fuse_commit,
         "sub_block_size": sub_block_size, "max_new_tokens": max_new_tokens,
         "temperature": temperature, "top_p": top_p, "stop": tuple(stop or ()), "seed": seed,
     }  # fmt: skip

@@ -14,11 +14,25 @@ Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16; auto fit
 Seed = Annotated[int, typer.Option(help="Of everything that is drawn at random.")]
 
 Mode = Annotated[str, typer.Option(help="diffusion or ar.")]
-Strategy = Annotated[str, typer.Option(help="Which proposed tokens a step accepts.")]
+Strategy = Annotated[
+    str,
+    typer.Option(
+        help="Which tokens a step accepts: threshold, topk, factor, entropy, margin, random, "
+        "klass, prophet, slowfast, wino or adablock."
+    ),
+]
 Threshold = Annotated[
     float, typer.Option(help="Accept tokens more probable than this; 1 = one a step.")
 ]
-Cache = Annotated[str, typer.Option(help="none, block (exact) or dual (sub-blocks, approximate).")]
+K = Annotated[int, typer.Option(help="Tokens a step of the strategies topk and random.")]
+Factor = Annotated[float, typer.Option(help="Of the strategy factor.")]
+Gamma = Annotated[float, typer.Option(help="Nats a step of the strategy entropy may lose.")]
+Cache = Annotated[
+    str, typer.Option(help="none, block (exact), dual or dual-reference (sub-blocks, approximate).")
+]
+FuseCommit = Annotated[
+    bool, typer.Option("--fuse-commit", help="Commit a block and begin the next in one forward.")
+]
 SubBlockSize = Annotated[
     int | None, typer.Option(help="Tokens decided before moving right; the checkpoint's if unset.")
 ]

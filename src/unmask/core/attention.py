@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 from transformers.integrations.flex_attention import flex_attention_forward
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from unmask.errors import ModelError
 
@@ -26,8 +26,9 @@ def attention(
     s_aux: Tensor | None = None,
     softcap: float | None = None,
     sliding_window: int | None = None,
-    is_causal: bool | None = None,  # a model's own idea of causality: the mask decides
-    **options: Any,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **options: Any,  # a model's own idea of causality and the like: the mask decides
 ) -> tuple[Tensor, Tensor | None]:
     """Attend with the mask as given.
 
@@ -44,10 +45,19 @@ def attention(
             f"{key.shape[2]} keys exceed the model's sliding window of {sliding_window}; "
             "use a shorter prompt and fewer new tokens"
         )
-    forward = sdpa_attention_forward
     if isinstance(attention_mask, BlockMask):
-        forward = flex_attention_forward
-    return forward(module, query, key, value, attention_mask, is_causal=False, **options)  # type: ignore[no-any-return]
+        return flex_attention_forward(  # type: ignore[no-any-return]
+            module, query, key, value, attention_mask, scaling=scaling, dropout=dropout
+        )
+    groups = query.shape[1] // key.shape[1]
+    is_native = attention_mask is None or query.device.type == "cpu"  # CUDA: no mask with groups
+    if groups > 1 and not is_native:
+        key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
+    attended = scaled_dot_product_attention(
+        query, key, value, attn_mask=attention_mask, dropout_p=dropout, is_causal=False,
+        scale=scaling, enable_gqa=groups > 1 and is_native,
+    )  # fmt: skip
+    return attended.transpose(1, 2).contiguous(), None
 
 
 AttentionInterface.register(NAME, attention)

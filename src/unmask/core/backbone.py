@@ -40,7 +40,12 @@ class Backbone:
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self.head.weight.device  # type: ignore[no-any-return]
+        return self.model.device  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What hidden states are computed in."""
+        return self.model.dtype  # type: ignore[no-any-return]
 
     @property
     def max_positions(self) -> int:
@@ -83,6 +88,17 @@ class Backbone:
         if self.mask_token_id is not None:
             logits_MV[..., self.mask_token_id] = float("-inf")
         return logits_MV
+
+    @torch.no_grad()
+    def explain_nan(self) -> str:
+        """What to tell someone whose model computed NaN: where it began, as far as can be seen."""
+        for name, weight in self.model.named_parameters():
+            if not bool(weight.isfinite().all()):
+                return f"the weights are broken: {name} holds NaN or infinity; load them again"
+        return (
+            f"the model computed NaN in {self.dtype}, though its weights are finite: an activation "
+            "overflows; use --dtype float32"
+        )
 
     @contextmanager
     def stock(self) -> Iterator[Any]:

@@ -5,10 +5,14 @@ Below `start` everything is committed; [start, start + S) is the open block; not
 `end` is ever decoded.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+MAX_END_TOKENS = 16
+"""End tokens a row may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,24 +43,41 @@ class Canvas:
         self.tokens_NL = torch.full((rows, max_len), mask_token_id)
         self.is_masked_NL = torch.zeros(rows, max_len, dtype=torch.bool)
         self.confidence_NL = torch.zeros(rows, max_len)
+        self.accepted_NL = torch.zeros(rows, max_len, dtype=torch.long)
+        """Number of the forward that decided a token, from 0 for the prefill; 0 in the prompt."""
         self.prompt_N = torch.zeros(rows, dtype=torch.long)
         self.start_N = torch.zeros(rows, dtype=torch.long)
         self.end_N = torch.zeros(rows, dtype=torch.long)
+        self.is_stopped_N = torch.zeros(rows, dtype=torch.bool)
+        """The end was pulled in: by an end token or a stop."""
+        self.ends_NE = torch.full((rows, MAX_END_TOKENS), -1)
         self.step_N = torch.zeros(rows, dtype=torch.long)
+        """Denoising steps that the open block has had."""
+        self.forwards_N3 = torch.zeros(rows, 3, dtype=torch.long)
+        """Forwards so far: prefill, denoise, commit."""
+        self.memory_NS = torch.zeros(rows, block_size)
+        """What the strategy remembers about the open block."""
         self.temperature_N = torch.zeros(rows)
         self.top_p_N = torch.ones(rows)
         self.seed_N = torch.zeros(rows, dtype=torch.long)
 
-    def open_row(self, prompt: list[int], max_new_tokens: int, sampling: Sampling) -> int:
+    def open_row(
+        self, prompt: list[int], max_new_tokens: int, sampling: Sampling, ends: Iterable[int] = ()
+    ) -> int:
         """Add a sequence; return its row. Nothing of it is committed yet."""
         row, length = self.active, len(prompt)
         self.active += 1
         self.tokens_NL[row] = self.mask_token_id
         self.tokens_NL[row, :length] = torch.tensor(prompt)
         self.is_masked_NL[row] = torch.arange(self.is_masked_NL.shape[1]) >= length
-        self.confidence_NL[row] = 0.0
-        self.prompt_N[row], self.start_N[row], self.step_N[row] = length, 0, 0
-        self.end_N[row] = length + max_new_tokens
+        for tensor in (self.confidence_NL, self.accepted_NL, self.start_N, self.step_N,
+                       self.forwards_N3, self.memory_NS, self.is_stopped_N):  # fmt: skip
+            tensor[row] = 0
+        self.prompt_N[row], self.end_N[row] = length, length + max_new_tokens
+        end_tokens = sorted(ends)
+        assert len(end_tokens) <= MAX_END_TOKENS, f"{len(end_tokens)} end tokens"
+        self.ends_NE[row] = -1
+        self.ends_NE[row, : len(end_tokens)] = torch.tensor(end_tokens, dtype=torch.long)
         self.temperature_N[row], self.top_p_N[row] = sampling.temperature, sampling.top_p
         self.seed_N[row] = sampling.seed
         return row
@@ -66,10 +87,9 @@ class Canvas:
         self.active -= 1
         last = self.active
         if row != last:
-            for tensor in (self.tokens_NL, self.is_masked_NL, self.confidence_NL, self.prompt_N,
-                           self.start_N, self.end_N, self.step_N, self.temperature_N,
-                           self.top_p_N, self.seed_N):  # fmt: skip
-                tensor[row] = tensor[last]
+            for tensor in vars(self).values():
+                if isinstance(tensor, Tensor):
+                    tensor[row] = tensor[last]
         return last
 
     def block_positions_BS(self, rows_B: Tensor) -> Tensor:
@@ -87,25 +107,37 @@ class Canvas:
         first_B = self.todo_BS(rows_B).int().argmax(-1)
         return self.start_N[rows_B] + first_B // self.sub_block_size * self.sub_block_size
 
-    def candidates_BS(self, rows_B: Tensor) -> Tensor:
-        """True where a token may be decoded now: in the leftmost unfinished sub-block."""
-        positions_BS = self.block_positions_BS(rows_B)
-        past_B1 = self.sub_block_start_B(rows_B)[:, None] + self.sub_block_size
-        return self.todo_BS(rows_B) & (positions_BS < past_B1)
-
     def accept(self, rows_B: Tensor, accept_BS: Tensor, tokens_BS: Tensor, confidence_BS: Tensor,
                ) -> None:  # fmt: skip
-        """Fix the tokens where `accept_BS` is True."""
+        """Fix the tokens where `accept_BS` is True, and end rows at their first end token."""
         b, s = accept_BS.nonzero(as_tuple=True)
         rows_M, positions_M = rows_B[b], self.start_N[rows_B[b]] + s
         self.tokens_NL[rows_M, positions_M] = tokens_BS[b, s]
         self.confidence_NL[rows_M, positions_M] = confidence_BS[b, s]
+        self.accepted_NL[rows_M, positions_M] = self.forwards_N3[rows_M].sum(-1) - 1
         self.is_masked_NL[rows_M, positions_M] = False
+        is_end_M = (tokens_BS[b, s][:, None] == self.ends_NE[rows_M]).any(-1)
+        self.pull_in(rows_M[is_end_M], positions_M[is_end_M] + 1)
+
+    def pull_in(self, rows_M: Tensor, end_M: Tensor) -> None:
+        """End rows at `end_M` if they would end later; a row may occur more than once."""
+        self.end_N.scatter_reduce_(0, rows_M, end_M, "amin")
+        self.is_stopped_N[rows_M] = True
+
+    def revoke(self, rows_B: Tensor, revoke_BS: Tensor) -> None:
+        """Hide decided tokens of the open block again."""
+        b, s = revoke_BS.nonzero(as_tuple=True)
+        rows_M, positions_M = rows_B[b], self.start_N[rows_B[b]] + s
+        self.tokens_NL[rows_M, positions_M] = self.mask_token_id
+        self.confidence_NL[rows_M, positions_M] = 0.0
+        self.is_masked_NL[rows_M, positions_M] = True
 
     def commit(self, rows_B: Tensor, count_B: Tensor) -> None:
         """Move the open block on by `count_B` tokens; 0 leaves a row where it is."""
         self.start_N[rows_B] += count_B
-        self.step_N[rows_B] = torch.where(count_B > 0, 0, self.step_N[rows_B])
+        moved_B = rows_B[count_B > 0]
+        self.step_N[moved_B] = 0
+        self.memory_NS[moved_B] = 0.0
 
     def is_finished_B(self, rows_B: Tensor) -> Tensor:
         """True where everything before `end` is decoded."""

@@ -26,14 +26,14 @@ class Warmth:
     """Tells apart repeated draws at one position."""
 
 
-def uniform(warmth: Warmth, count: int) -> Tensor:
+def uniform(seed_M: Tensor, position_M: Tensor, draw_M: Tensor, count: int) -> Tensor:
     """(M, count) float32 numbers in (0, 1], fine near 0: a hash of seed, position, draw, index.
 
     Source: the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
     """
     golden = -7046029254386353131  # 2^64 / golden ratio, as int64
-    state_M1 = warmth.seed_M[:, None]
-    for word_M in (warmth.position_M, warmth.draw_M):
+    state_M1 = seed_M[:, None]
+    for word_M in (position_M, draw_M):
         state_M1 = _mix(state_M1 * golden + word_M[:, None] + 1)
     index = torch.arange(1, count + 1, device=state_M1.device)
     bits = _logical_shift(_mix(state_M1 + index * golden), 32)
@@ -62,18 +62,23 @@ def sample(logits_MV: Tensor, warmth: Warmth | None = None) -> tuple[Tensor, Ten
         at temperature 1 over the whole vocabulary, so that a threshold means the same whatever
         temperature and top-p are.
     """
-    probabilities_MV = logits_MV.softmax(-1)
-    confidence_M, tokens_M = probabilities_MV.max(-1)
+    total_M = logits_MV.logsumexp(-1)
+    best_M, tokens_M = logits_MV.max(-1)
     if warmth is None:
-        return tokens_M, confidence_M
+        return tokens_M, (best_M - total_M).exp()
     warm_MV = logits_MV / warmth.temperature_M[:, None].clamp_min(1e-6)
-    kept_MV = warm_MV
     if warmth.top_p_M is not None:
-        kept_MV = warm_MV.masked_fill(~_nucleus(warm_MV, warmth.top_p_M), float("-inf"))
-    exponential_MV = -torch.log1p(-uniform(warmth, logits_MV.shape[-1]))
-    drawn_M = (kept_MV - exponential_MV.log()).argmax(-1)
+        warm_MV = warm_MV.masked_fill(~_nucleus(warm_MV, warmth.top_p_M), float("-inf"))
+    numbers_MV = uniform(warmth.seed_M, warmth.position_M, warmth.draw_M, logits_MV.shape[-1])
+    exponential_MV = -torch.log1p(-numbers_MV)
+    drawn_M = (warm_MV - exponential_MV.log()).argmax(-1)
     tokens_M = torch.where(warmth.temperature_M > 0, drawn_M, tokens_M)
-    return tokens_M, probabilities_MV.gather(-1, tokens_M[:, None])[:, 0]
+    return tokens_M, confidence(logits_MV, tokens_M)
+
+
+def confidence(logits_MV: Tensor, tokens_M: Tensor) -> Tensor:
+    """(M,) probability of the given tokens at temperature 1."""
+    return (logits_MV.gather(-1, tokens_M[:, None])[:, 0] - logits_MV.logsumexp(-1)).exp()
 
 
 def _nucleus(logits_MV: Tensor, top_p_M: Tensor) -> Tensor:

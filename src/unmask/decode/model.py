@@ -20,6 +20,7 @@ from unmask.decode.text import (
     cut_at_stop,
     decode_tokens,
     encode_prompt,
+    line_end_token_ids,
     make_stop_check,
     settled,
 )
@@ -44,6 +45,8 @@ class Generation:
     new_tokens: int
     """Up to and including the token that ended the answer."""
     nfe: Nfe
+    accepted: list[int]
+    """For each new token the number of the forward that decided it; 0 is the prefill."""
     tpf: float
     """new_tokens / (denoise + commit forwards)."""
     seconds: float
@@ -174,13 +177,16 @@ class Model:
         if not encoded:
             raise ConfigError("no prompts; pass at least one")
         longest = max(map(len, encoded)) + options.max_new_tokens
+        config = self.decode_config(options)
+        resolved = replace(options, sub_block_size=config.sub_block_size)
         return Engine(
             self.backbone,
-            self.decode_config(options),
+            config,
             load_plugin("unmask.decode.policies", options.cache)(),
-            make_strategy(options),
+            make_strategy(resolved, line_end_token_ids(self.tokenizer)),
             rows=min(len(encoded), MAX_ROWS),
             max_len=min(longest, self.backbone.max_positions),
+            fuse_commit=options.fuse_commit,
         )
 
     def _request(self, ids: list[int], options: DecodeOptions) -> Request:
@@ -206,6 +212,7 @@ class Model:
             prompt_tokens=len(sequence.request.prompt),
             new_tokens=new_tokens,
             nfe=sequence.nfe,
+            accepted=sequence.accepted,
             tpf=tokens_per_forward(new_tokens, sequence.nfe),
             seconds=seconds,
             tokens_per_s=new_tokens / seconds,

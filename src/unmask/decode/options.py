@@ -1,11 +1,24 @@
 """What a caller may choose for one generation."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
 from unmask.errors import ConfigError, unknown_name
 
 Mode = Literal["diffusion", "ar"]
+
+Limit = tuple[Callable[[float], bool], str]
+LIMITS: dict[str, Limit] = {
+    "threshold": (lambda x: 0 < x <= 1, "above 0 and at most 1 (one token a step)"),
+    "k": (lambda x: x >= 1, "at least 1"),
+    "factor": (lambda x: x > 0, "above 0"),
+    "gamma": (lambda x: x >= 0, "at least 0"),
+    "max_new_tokens": (lambda x: x >= 1, "at least 1"),
+    "temperature": (lambda x: x >= 0, "at least 0"),
+    "top_p": (lambda x: 0 < x <= 1, "above 0 and at most 1"),
+    "seed": (lambda x: 0 <= x < 2**63, "at least 0 and below 2^63"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +31,16 @@ class DecodeOptions:
     """Which tokens a denoising step accepts: a file of `decode/strategies`."""
     threshold: float = 0.9
     """Accept what is more probable than this; 1 is one token a step (Fast-dLLM v2)."""
+    k: int = 1
+    """Tokens a step of the strategies `topk` and `random`."""
+    factor: float = 1.0
+    """Of the strategy `factor` (Fast-dLLM)."""
+    gamma: float = 0.1
+    """Nats that the strategy `entropy` may lose at a step."""
     cache: str = "block"
     """What is computed anew at each step: a file of `decode/policies`."""
+    fuse_commit: bool = False
+    """Commit a block and begin the next in one forward."""
     sub_block_size: int | None = None
     """Tokens decided before moving right; None = what the checkpoint says."""
     max_new_tokens: int = 256
@@ -35,19 +56,9 @@ class DecodeOptions:
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
             raise ConfigError(unknown_name("mode", self.mode, get_args(Mode)))
-        if not 0 < self.threshold <= 1:
-            raise ConfigError(
-                f"threshold must be above 0 and at most 1, got {self.threshold}; "
-                "1 decodes one token a step"
-            )
-        if self.max_new_tokens < 1:
-            raise ConfigError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}")
-        if self.temperature < 0:
-            raise ConfigError(f"temperature must be at least 0, got {self.temperature}")
-        if not 0 < self.top_p <= 1:
-            raise ConfigError(f"top_p must be above 0 and at most 1, got {self.top_p}")
-        if not 0 <= self.seed < 2**63:
-            raise ConfigError(f"seed must be at least 0 and below 2^63, got {self.seed}")
+        for name, (is_good, wanted) in LIMITS.items():
+            if not is_good(getattr(self, name)):
+                raise ConfigError(f"{name} must be {wanted}, got {getattr(self, name)}")
         if not all(self.stop):
             raise ConfigError("a stop text must not be empty")
 
@@ -58,7 +69,11 @@ class OptionValues(TypedDict, total=False):
     mode: Mode
     strategy: str
     threshold: float
+    k: int
+    factor: float
+    gamma: float
     cache: str
+    fuse_commit: bool
     sub_block_size: int | None
     max_new_tokens: int
     temperature: float

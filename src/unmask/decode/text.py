@@ -63,6 +63,12 @@ def make_stop_check(stop: tuple[str, ...], tokenizer: Any) -> StopCheck | None:
     return check
 
 
+def line_end_token_ids(tokenizer: Any) -> frozenset[int]:
+    """The token that ends a line; none where the vocabulary has no single one."""
+    ids = tokenizer("\n", add_special_tokens=False)["input_ids"]
+    return frozenset(ids) if len(ids) == 1 else frozenset()
+
+
 def decode_tokens(tokens: list[int], tokenizer: Any) -> str:
     """Text of tokens, without special ones."""
     return str(tokenizer.decode(tokens, skip_special_tokens=True))

@@ -143,7 +143,7 @@ def machine_stamp(model: Model) -> dict[str, Any]:
         "unmask": unmask.__version__,
         "torch": torch.__version__,
         "device": name or platform.machine(),
-        "dtype": str(model.backbone.head.weight.dtype),
+        "dtype": str(model.backbone.dtype),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
     }

@@ -55,7 +55,8 @@ def _keys(subject: Subject, prompt: list[int], until: int) -> tuple[torch.Tensor
     while int(engine.canvas.start_N[0]) < until:
         engine.step()
     tokens = engine.canvas.tokens_NL[0, :until].tolist()
-    return engine.cache.layers[-1].keys[0, :, :until].clone(), tokens
+    assert engine.forward.cache is not None, "the block policy has a cache"
+    return engine.forward.cache.layers[-1].keys[0, :, :until].clone(), tokens
 
 
 def batched_is_single(subject: Subject) -> Check:

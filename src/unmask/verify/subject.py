@@ -21,7 +21,10 @@ class EngineSettings(TypedDict, total=False):
 
     rows: int | None
     cache: str
+    strategy: str
     threshold: float
+    k: int
+    fuse_commit: bool
     temperature: float
     seeds: list[int] | None
     end_token_ids: frozenset[int]
@@ -38,7 +41,7 @@ class Subject:
     @property
     def tolerance(self) -> float:
         """For logits in this dtype."""
-        return tolerance_of(self.backbone.head.weight.dtype)
+        return tolerance_of(self.backbone.dtype)
 
     def tokens(self, count: int, salt: int = 0) -> list[int]:
         """Random token ids, never the mask token."""
@@ -59,7 +62,10 @@ class Subject:
         *,
         rows: int | None = None,
         cache: str = "block",
+        strategy: str = "threshold",
         threshold: float = 1.0,
+        k: int = 1,
+        fuse_commit: bool = False,
         temperature: float = 0.0,
         seeds: list[int] | None = None,
         end_token_ids: frozenset[int] = frozenset(),
@@ -69,9 +75,10 @@ class Subject:
             self.backbone,
             self.config,
             load_plugin("unmask.decode.policies", cache)(),
-            make_strategy(DecodeOptions(threshold=threshold)),
+            make_strategy(DecodeOptions(strategy=strategy, threshold=threshold, k=k)),
             rows=rows or len(prompts),
             max_len=max(map(len, prompts)) + new_tokens,
+            fuse_commit=fuse_commit,
         )
         for prompt, seed in zip(prompts, seeds or [0] * len(prompts), strict=True):
             engine.submit(

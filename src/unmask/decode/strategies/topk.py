@@ -1,0 +1,18 @@
+"""Accept the k most confident: a fixed number of steps, whatever the model thinks.
+
+Source: LLaDA, arXiv:2502.09992, low-confidence remasking with a linear schedule.
+"""
+
+from unmask.decode.strategy import Decision, Proposal, Strategy, best
+
+
+class TopK(Strategy):
+    """k tokens a step, fewer where fewer are hidden."""
+
+    def select(self, proposal: Proposal) -> Decision:
+        """Ties go to the leftmost."""
+        confidence_BS, is_candidate_BS = proposal.confidence_BS, proposal.is_candidate_BS
+        return Decision(best(confidence_BS, is_candidate_BS, self.options.k))
+
+
+plugin = TopK
