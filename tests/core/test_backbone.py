@@ -19,18 +19,37 @@ def test_no_mask_means_see_everything_not_causal():
     assert (unmasked - causal).abs().max() > 0.1
 
 
-def test_head_that_scales_its_logits_is_refused():
+def with_head(change):
     model = make_model()
     plain = model.forward
 
-    def scaled(*args, **kwargs):
+    def changed(*args, **kwargs):
         output = plain(*args, **kwargs)
-        output.logits = output.logits / 8
+        output.logits = change(output.logits)
         return output
 
-    model.forward = scaled
-    with pytest.raises(ModelError, match="scales or caps"):
-        Backbone(model)
+    model.forward = changed
+    return model
+
+
+def test_head_that_scales_its_logits_is_followed():
+    assert Backbone(make_model()).logit_scale == 1.0
+    scaled = Backbone(with_head(lambda logits: logits / 8))
+    assert scaled.logit_scale == pytest.approx(1 / 8)
+    hidden = torch.randn(3, 32)
+    torch.testing.assert_close(scaled.logits(hidden), scaled.head(hidden) / 8)
+
+
+def test_head_that_caps_its_logits_is_refused():
+    with pytest.raises(ModelError, match="times a number"):
+        Backbone(with_head(lambda logits: 5 * (logits / 5).tanh()))
+
+
+def test_nan_is_traced_to_the_weights_or_to_the_dtype():
+    backbone = make_backbone()
+    assert "overflows" in backbone.explain_nan()
+    backbone.decoder.layers[1].mlp.up_proj.weight.data[3, 4] = float("nan")
+    assert "layers.1.mlp.up_proj.weight" in backbone.explain_nan()
 
 
 def test_zero_rotary_frequencies_are_refused():

@@ -37,6 +37,7 @@ def command(
     quiet: options.Quiet = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
+    quantize: options.Quantize = None,
     seed: options.Seed = 0,
 ) -> None:
     """Compare modes of MODEL on the same problems."""

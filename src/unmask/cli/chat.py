@@ -22,6 +22,7 @@ def command(
     quiet: options.Quiet = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
+    quantize: options.Quantize = None,
     seed: options.Seed = 0,
 ) -> None:
     """Talk with MODEL. An empty line starts anew, Ctrl-D ends; --json prints one object a turn."""
@@ -34,7 +35,7 @@ def command(
         "temperature": temperature, "top_p": top_p, "seed": seed,
     }  # fmt: skip
     DecodeOptions(**settings)  # a wrong setting should fail before anything is loaded
-    loaded = load_model(model, output, device=device, dtype=dtype)
+    loaded = load_model(model, output, device=device, dtype=dtype, quantize=quantize)
     history: list[dict[str, str]] = []
     while (said := _ask(output)) is not None:
         if not said.strip():

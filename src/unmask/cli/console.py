@@ -120,10 +120,15 @@ def pick_dtype(dtype: str, device: str) -> "torch.dtype":
     return known[dtype]
 
 
-def load_model(name: str, output: Output, *, device: str, dtype: str) -> "Model":
+def load_model(
+    name: str, output: Output, *, device: str, dtype: str, quantize: str | None = None
+) -> "Model":
     """Load MODEL with a bar for what takes long."""
     with output.bar(f"loading {name}") as show:
-        from unmask.decode.model import load
+        from unmask.decode.model import load, pick_quantize
 
         device = pick_device(device)
-        return load(name, device=device, dtype=pick_dtype(dtype, device), progress=show)
+        return load(
+            name, device=device, dtype=pick_dtype(dtype, device),
+            quantize=pick_quantize(quantize), progress=show,
+        )  # fmt: skip

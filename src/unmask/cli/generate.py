@@ -36,6 +36,7 @@ def command(
     quiet: options.Quiet = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
+    quantize: options.Quantize = None,
     seed: options.Seed = 0,
 ) -> None:
     """Answer PROMPT with MODEL."""
@@ -50,7 +51,7 @@ def command(
         "temperature": temperature, "top_p": top_p, "stop": tuple(stop or ()), "seed": seed,
     }  # fmt: skip
     DecodeOptions(**settings)  # a wrong setting should fail before anything is loaded
-    loaded = load_model(model, output, device=device, dtype=dtype)
+    loaded = load_model(model, output, device=device, dtype=dtype, quantize=quantize)
     if watch:
         generation = watch_answer(loaded, text, output, raw=raw, **settings)
     else:

@@ -11,6 +11,9 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No words and no bars on stderr.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 …")]
 Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16; auto fits the device.")]
+Quantize = Annotated[
+    str | None, typer.Option(help="int8 = int8 weights on a CPU: faster, approximate.")
+]
 Seed = Annotated[int, typer.Option(help="Of everything that is drawn at random.")]
 
 Mode = Annotated[str, typer.Option(help="diffusion or ar.")]

@@ -33,6 +33,7 @@ class Backbone:
         self.mask_token_id = mask_token_id
         self.decoder = model.get_decoder()
         self.head = model.get_output_embeddings()
+        self.logit_scale = 1.0
         _check_rotary(model)
         model.set_attn_implementation(attention.NAME)
         self._check_against_stock()
@@ -85,6 +86,8 @@ class Backbone:
     def logits(self, hidden_ME: Tensor) -> Tensor:
         """(M, V) float32 logits; the mask token gets -inf, in training as in decoding."""
         logits_MV: Tensor = self.head(hidden_ME).float()
+        if self.logit_scale != 1.0:
+            logits_MV *= self.logit_scale
         if self.mask_token_id is not None:
             logits_MV[..., self.mask_token_id] = float("-inf")
         return logits_MV
@@ -112,7 +115,10 @@ class Backbone:
 
     @torch.no_grad()
     def _check_against_stock(self) -> None:
-        """Our causal logits must be Hugging Face's: heads that scale or cap would slip through."""
+        """Our causal logits must be Hugging Face's, but for a factor (as in Granite) that is kept.
+
+        Heads that cap their logits, or do anything else to them, would slip through.
+        """
         was_training = self.model.training
         self.model.eval()
         count = min(8, self.head.weight.shape[0])
@@ -124,11 +130,15 @@ class Backbone:
         with self.stock() as model:
             theirs = model(input_ids=tokens, use_cache=False).logits
         self.model.train(was_training)
+        factor = float((ours.double() * theirs.double()).sum() / ours.double().square().sum())
+        if abs(factor - 1) > 1e-3:
+            self.logit_scale = factor
+            ours = ours * factor
         scale = theirs.abs().amax().clamp_min(1.0)
         if not torch.allclose(ours / scale, theirs / scale, atol=_tolerance(ours.dtype)):
             raise ModelError(
                 f"{type(model).__name__} is not supported: its own logits differ from "
-                "head(decoder(tokens)); it scales or caps them in a way unmask does not know"
+                "head(decoder(tokens)) times a number; unmask does not know what it does to them"
             )
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, get_args
 
 import torch
 
 from unmask.config import DiffusionConfig, check_sub_block_size
 from unmask.core.canvas import Sampling
+from unmask.core.int8 import use_int8_linear
 from unmask.core.linear import use_few_rows_linear
 from unmask.decode.autoregressive import ar_config
 from unmask.decode.engine import Engine, Request, Sequence, Snapshot
@@ -24,11 +25,14 @@ from unmask.decode.text import (
     make_stop_check,
     settled,
 )
-from unmask.errors import ConfigError, ModelError
+from unmask.errors import ConfigError, ModelError, unknown_name
 from unmask.plugins import load_plugin
 from unmask.store.checkpoint import Checkpoint, load_checkpoint
 from unmask.store.embedded import Progress
 from unmask.store.vocabulary import embedding_rows
+
+Quantize = Literal["int8"]
+"""Weight formats that a checkpoint can be decoded in."""
 
 MAX_ROWS = 64
 """Sequences decoded side by side; more wait their turn."""
@@ -73,10 +77,13 @@ class Event:
 class Model:
     """A checkpoint with an engine around it."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: Checkpoint, quantize: Quantize | None = None) -> None:
         self.checkpoint = checkpoint
         self.backbone = checkpoint.backbone()
-        use_few_rows_linear(checkpoint.model)
+        if quantize == "int8":
+            use_int8_linear(checkpoint.model)
+        else:
+            use_few_rows_linear(checkpoint.model)
 
     @property
     def tokenizer(self) -> Any:
@@ -234,11 +241,30 @@ def load(
     *,
     device: str = "cpu",
     dtype: torch.dtype = torch.float32,
+    quantize: Quantize | None = None,
     progress: Progress = lambda _text, _share: None,
 ) -> Model:
     """Load MODEL: a folder, an alias such as `smollm2`, or a hub id.
 
+    `quantize="int8"` means int8 weights on a CPU: faster, approximate.
+
     Raises:
         ModelError: missing, truncated, unsupported, or its parts do not belong together.
+        ConfigError: a quantisation that does not fit the device.
     """
-    return Model(load_checkpoint(model, device=device, dtype=dtype, progress=progress))
+    checkpoint = load_checkpoint(model, device=device, dtype=dtype, progress=progress)
+    return Model(checkpoint, quantize)
+
+
+def pick_quantize(name: str | None) -> Quantize | None:
+    """The weight format that a name stands for.
+
+    Raises:
+        ConfigError: it stands for none.
+    """
+    for known in get_args(Quantize):
+        if name == known:
+            return known  # type: ignore[no-any-return]
+    if name is not None:
+        raise ConfigError(unknown_name("quantisation", name, get_args(Quantize)))
+    return None
