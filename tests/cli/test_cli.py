@@ -45,7 +45,7 @@ def test_generate_json_has_the_promised_fields(run, adapted):
     answer = as_json(run("generate", adapted, "hello", "--max-new-tokens", 9, "--json"))
     assert set(answer) == {
         "text", "token_ids", "finish_reason", "prompt_tokens", "new_tokens", "nfe", "tpf",
-        "seconds", "tokens_per_s", "mode", "seed", "accepted",
+        "seconds", "tokens_per_s", "mode", "seed", "accepted", "first_token_s",
     }  # fmt: skip
     assert set(answer["nfe"]) == {"prefill", "denoise", "commit"}
     assert answer["new_tokens"] == len(answer["token_ids"])
@@ -87,6 +87,9 @@ def test_adapt_then_verify_then_inspect_then_bench(run, parent, data, tmp_path):
     ]  # fmt: skip
     assert bench == json.loads(results.read_text())
     assert bench["cells"][0]["ratio"] == 1.0
+    picture = tmp_path / "results.svg"
+    assert as_json(run("plot", results, "--out", picture, "--json"))["cells"] == 6
+    assert "quality and speed" in picture.read_text()
     assert "TPF =" in bench["definitions"]
 
 
@@ -145,6 +148,15 @@ BAD = [
     (["bench", "ADAPTED", "--thresholds", "a"], "--thresholds expects numbers"),
     (["bench", "ADAPTED", "--batch-sizes", "0"], "above 0"),
     (["bench", "ADAPTED", "--limit", "0"], "--limit"),
+    (["bench", "ADAPTED", "--repeats", "0"], "--repeats"),
+    (["bench", "ADAPTED", "--strategies", "topk,gready"], "unknown strategy"),
+    (["bench", "ADAPTED", "--cache", "blok"], "did you mean 'block'"),
+    (["generate", "ADAPTED", "hi", "--k", "0"], "k must be at least 1"),
+    (["generate", "ADAPTED", "hi", "--gamma", "-1"], "gamma must be at least 0"),
+    (["generate", "ADAPTED", "hi", "--quantize", "int9"], "did you mean 'int8'"),
+    (["plot", "NOWHERE"], "cannot read"),
+    (["plot", "DATA"], "cannot read"),
+    (["plot", "DATA", "--out", "picture.txt"], "must end in"),
     (["bench", "ADAPTED", "--modes", "art", "--data", "DATA"], "unknown mode"),
     (["demo", "--minutes", "-1"], "--minutes"),
 ]

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from unmask.core.linear import FewRowsLinear, plain_linear, use_few_rows_linear
+from unmask.core.linear import WIDE, FewRowsLinear, plain_linear, use_few_rows_linear
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (1, 8), (4, 8), (8, 8), (13, 5), (300, 1)])
@@ -16,6 +16,14 @@ def test_the_product_is_that_of_the_plain_layer(shape, bias):
     torch.testing.assert_close(plain(states), expected, atol=1e-5, rtol=1e-5)
     assert plain(states).is_contiguous()
     assert (plain(states + 1) - expected).abs().max() > 0.1
+
+
+def test_one_row_of_a_wide_layer():
+    wide = nn.Linear(4, WIDE)
+    states = torch.randn(1, 1, 4)
+    expected = wide(states)
+    use_few_rows_linear(wide)
+    torch.testing.assert_close(wide(states), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_weights_and_names_stay():

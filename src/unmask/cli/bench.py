@@ -1,5 +1,6 @@
-"""`unmask bench`: speed, quality and forwards of several modes, in one run."""
+"""`unmask bench`: speed, quality and forwards of several operating points, in one run."""
 
+import itertools
 import json as json_module
 import os
 from collections.abc import Callable
@@ -9,93 +10,162 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unmask.cli import options
+from unmask.cli.bench_table import bench_table
 from unmask.cli.console import Output, load_model
-from unmask.errors import ConfigError
+from unmask.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from unmask.decode.model import Model
-    from unmask.evals.bench import Cell, Point
+    from unmask.evals.cell import Cell, Point
+
+ArModel = Annotated[
+    str | None,
+    typer.Option(help="Decode ar and transformers with this model: the fine-tuned parent."),
+]
+IgnoreEos = Annotated[
+    bool, typer.Option("--ignore-eos", help="Answers of full length, for timing.")
+]
+
+MODES = ("ar", "diffusion", "transformers")
 
 
 def command(
     model: options.ModelArgument,
     data: Annotated[str, typer.Option(help="gym:NAME or file.jsonl.")] = "gym:gsm_symbolic",
     limit: Annotated[int, typer.Option(help="Problems.")] = 20,
-    modes: Annotated[str, typer.Option(help="Comma-separated.")] = "ar,diffusion",
+    modes: Annotated[
+        str, typer.Option(help="Of ar, diffusion, transformers (its own generate).")
+    ] = "ar,diffusion",
+    strategies: Annotated[str, typer.Option(help="Comma-separated.")] = "threshold",
     thresholds: Annotated[str, typer.Option(help="Comma-separated.")] = "1.0,0.9",
-    batch_sizes: Annotated[str, typer.Option(help="Comma-separated.")] = "1",
-    ar_model: Annotated[
-        str | None, typer.Option(help="Decode `ar` with this model: the fine-tuned parent.")
+    k: Annotated[str, typer.Option(help="Of topk and random; comma-separated.")] = "1",
+    caches: Annotated[str, typer.Option("--cache", help="Comma-separated.")] = "block",
+    sub_block_sizes: Annotated[
+        str | None, typer.Option("--sub-block-size", help="Comma-separated.")
     ] = None,
-    cache: options.Cache = "block",
-    sub_block_size: options.SubBlockSize = None,
+    batch_sizes: Annotated[str, typer.Option(help="Comma-separated.")] = "1",
+    repeats: Annotated[int, typer.Option(help="Timings of each point; the median counts.")] = 1,
+    ar_model: ArModel = None,
     max_new_tokens: options.MaxNewTokens = 256,
-    out: Annotated[Path | None, typer.Option(help="Results as JSON.")] = None,
+    ignore_eos: IgnoreEos = False,
+    fuse_commit: options.FuseCommit = False,
+    out: Annotated[Path | None, typer.Option(help="Results as JSON, for unmask plot.")] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
     quantize: options.Quantize = None,
+    compile: options.Compile = False,
     seed: options.Seed = 0,
 ) -> None:
-    """Compare modes of MODEL on the same problems."""
-    from unmask.decode.options import DecodeOptions
-
+    """Compare operating points of MODEL on the same problems."""
     output = Output(as_json=json, quiet=quiet)
-    common: dict[str, Any] = {
-        "cache": cache, "sub_block_size": sub_block_size, "max_new_tokens": max_new_tokens,
-        "seed": seed,
-    }  # fmt: skip
-    grid = {
-        "modes": modes.split(","),
-        "thresholds": _numbers("thresholds", thresholds, float),
-        "batch_sizes": _numbers("batch-sizes", batch_sizes, int),
+    common: dict[str, Any] = {"max_new_tokens": max_new_tokens, "seed": seed,
+                              "ignore_eos": ignore_eos, "fuse_commit": fuse_commit}  # fmt: skip
+    axes: dict[str, list[Any]] = {
+        "strategy": strategies.split(","),
+        "threshold": _numbers("thresholds", thresholds, float),
+        "k": _numbers("k", k, int),
+        "cache": caches.split(","),
+        "sub_block_size": _sizes(sub_block_sizes),
     }
-    if limit < 1:
-        raise ConfigError(f"--limit must be at least 1, got {limit}")
-    for mode in grid["modes"]:  # a wrong setting should fail before anything is loaded
-        for threshold in grid["thresholds"]:
-            DecodeOptions(mode=mode, threshold=threshold, **common)
-    loaded = load_model(model, output, device=device, dtype=dtype)
-    ar = load_model(ar_model, output, device=device, dtype=dtype) if ar_model else loaded
-    with output.bar("reading problems") as show:
-        from unmask.evals.bench import DEFINITIONS, machine_stamp, run_bench
-        from unmask.evals.problems import load_problems
-
-        points = _points(loaded, ar, grid, common)
-        problems = load_problems(data, limit, seed=seed)
-        cells: list[Cell] = []
-        for cell in run_bench(points, problems, show):
-            cells.append(cell)
-            results = {"data": data, "definitions": DEFINITIONS, "machine": machine_stamp(loaded),
-                       "seed": seed,                       "cells": cells}  # fmt: skip
-            if out is not None:
-                _write(out, results, output)
+    batches = _numbers("batch-sizes", batch_sizes, int)
+    for name, value in (("limit", limit), ("repeats", repeats)):
+        if value < 1:
+            raise ConfigError(f"--{name} must be at least 1, got {value}")
+    grid = operating_points(modes.split(","), axes, common)  # fails before anything is loaded
+    where: dict[str, Any] = {"device": device, "dtype": dtype}
+    levers: dict[str, Any] = {"quantize": quantize, "compile": compile}
+    loaded = load_model(model, output, **levers, **where)
+    parent = ar_model or model
+    ar = load_model(parent, output, **levers, **where) if ar_model else loaded
+    # Our layers are not what transformers runs, so it gets weights of its own.
+    stock = load_model(parent, output, **where) if "transformers" in modes else None
+    points = place(grid, batches, loaded, ar, stock)
+    results = {"data": data, "seed": seed}
+    cells = measure(loaded, points, results, output, limit=limit, repeats=repeats, out=out)
     if json:
         output.emit(results)
     else:
         output.data.print(bench_table(cells))
-        output.words.print(DEFINITIONS, style="dim")
+        output.words.print(results["definitions"], style="dim")
 
 
-def _points(
-    model: "Model", ar_model: "Model", grid: dict[str, list[Any]], common: dict[str, Any]
-) -> "list[Point]":
-    """AR first: it is the denominator."""
+def measure(
+    model: "Model", points: "list[Point]", results: dict[str, Any], output: Output, *,
+    limit: int, repeats: int, out: Path | None,
+) -> "list[Cell]":  # fmt: skip
+    """Run the points; `results` and the file `out` grow with each."""
+    with output.bar("reading problems") as show:
+        from unmask.evals.bench import machine_stamp, run_bench
+        from unmask.evals.cell import DEFINITIONS
+        from unmask.evals.problems import load_problems
+
+        problems = load_problems(results["data"], limit, seed=results["seed"])
+        cells: list[Cell] = []
+        results |= {"definitions": DEFINITIONS, "machine": machine_stamp(model), "cells": cells}
+        for cell in run_bench(points, problems, repeats, show):
+            cells.append(cell)
+            if out is not None:
+                _write(out, results, output)
+    return cells
+
+
+def operating_points(
+    modes: list[str], axes: dict[str, list[Any]], common: dict[str, Any]
+) -> list[tuple[str, Any]]:
+    """(mode, options) of every point; the axes matter to diffusion alone, and only once each.
+
+    Raises:
+        ConfigError: a mode or a setting that is not known.
+    """
     from unmask.decode.options import DecodeOptions
-    from unmask.evals.bench import Point
+    from unmask.decode.strategy import make_strategy
+    from unmask.plugins import load_plugin
 
-    points = []
-    for mode in sorted(grid["modes"]):
-        for batch_size in grid["batch_sizes"]:
-            for threshold in [1.0] if mode == "ar" else grid["thresholds"]:
-                chosen = DecodeOptions(mode=mode, threshold=threshold, **common)
-                subject = ar_model if mode == "ar" else model
-                subject.decode_config(chosen)  # a wrong mode should fail before anything is timed
-                points.append(Point(subject, chosen, batch_size))
-    return points
+    plain = DecodeOptions()
+    points: list[tuple[str, Any]] = []
+    for mode in modes:
+        if mode not in MODES:
+            raise ConfigError(unknown_name("mode", mode, MODES))
+        if mode != "diffusion":
+            points.append((mode, DecodeOptions(mode="ar", **common)))
+            continue
+        for values in itertools.product(*axes.values()):
+            settings = dict(zip(axes, values, strict=True))
+            if settings["strategy"] in ("topk", "random"):
+                settings["threshold"] = plain.threshold
+            else:
+                settings["k"] = plain.k
+            chosen = DecodeOptions(mode="diffusion", **settings, **common)
+            make_strategy(chosen)
+            load_plugin("unmask.decode.policies", chosen.cache)
+            points.append((mode, chosen))
+    return list(dict.fromkeys(points))
+
+
+def place(
+    grid: list[tuple[str, Any]], batches: list[int], model: "Model", ar: "Model",
+    stock: "Model | None",
+) -> "list[Point]":  # fmt: skip
+    """Who runs each point, at each batch size; denominators first."""
+    from unmask.evals.baseline import TransformersBaseline
+    from unmask.evals.bench import in_order
+    from unmask.evals.cell import Answerer, Point
+
+    subjects: dict[str, Answerer] = {"ar": ar, "diffusion": model}
+    if stock is not None:
+        subjects["transformers"] = TransformersBaseline(stock)
+    for mode, chosen in grid:
+        if mode == "diffusion":
+            model.decode_config(chosen)  # a wrong mode should fail before anything is timed
+    return in_order([
+        Point(subjects[mode], chosen, batch, mode) for batch in batches for mode, chosen in grid
+    ])  # fmt: skip
+
+
+def _sizes(text: str | None) -> list[int | None]:
+    return [None] if text is None else _numbers("sub-block-size", text, int)
 
 
 def _numbers(name: str, text: str, kind: Callable[[str], Any]) -> list[Any]:
@@ -118,22 +188,3 @@ def _write(path: Path, results: dict[str, Any], output: Output) -> None:
         os.replace(fresh, path)
     except OSError as error:
         raise ConfigError(f"cannot write --out {path}: {error}") from error
-
-
-def bench_table(cells: "list[Cell]") -> "Table":
-    """One line per operating point."""
-    from rich import box
-    from rich.table import Table
-
-    headers = ("mode", "model", "τ", "batch", "accuracy", "NFE", "TPF", "tok/s", "ratio")
-    table = Table(*headers, box=box.SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
-    for cell in cells:
-        threshold = "" if cell.threshold is None else f"{cell.threshold:g}"
-        accuracy = f"{cell.accuracy:.1%}±{cell.standard_error:.1%}"
-        nfe = f"{cell.prefill:.1f}+{cell.denoise:.1f}+{cell.commit:.1f}"
-        ratio = "" if cell.ratio is None else f"{cell.ratio:.2f}×"
-        table.add_row(
-            cell.mode, Path(cell.model).name, threshold, str(cell.batch_size), accuracy, nfe,
-            f"{cell.tpf:.2f}", f"{cell.tokens_per_s:.1f}", ratio,
-        )  # fmt: skip
-    return table

@@ -23,6 +23,7 @@ def command(
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
     quantize: options.Quantize = None,
+    compile: options.Compile = False,
     seed: options.Seed = 0,
 ) -> None:
     """Talk with MODEL. An empty line starts anew, Ctrl-D ends; --json prints one object a turn."""
@@ -35,7 +36,9 @@ def command(
         "temperature": temperature, "top_p": top_p, "seed": seed,
     }  # fmt: skip
     DecodeOptions(**settings)  # a wrong setting should fail before anything is loaded
-    loaded = load_model(model, output, device=device, dtype=dtype, quantize=quantize)
+    loaded = load_model(
+        model, output, device=device, dtype=dtype, quantize=quantize, compile=compile
+    )
     history: list[dict[str, str]] = []
     while (said := _ask(output)) is not None:
         if not said.strip():

@@ -30,7 +30,8 @@ class Output:
 
         set_up_logging(quiet=quiet)
         self.as_json = as_json
-        self.data = Console(highlight=False, soft_wrap=True)
+        width = None if sys.stdout.isatty() else 120  # a file has room for a table
+        self.data = Console(highlight=False, soft_wrap=True, width=width)
         self.words = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
 
     def emit(self, value: Any) -> None:
@@ -121,7 +122,13 @@ def pick_dtype(dtype: str, device: str) -> "torch.dtype":
 
 
 def load_model(
-    name: str, output: Output, *, device: str, dtype: str, quantize: str | None = None
+    name: str,
+    output: Output,
+    *,
+    device: str,
+    dtype: str,
+    quantize: str | None = None,
+    compile: bool = False,
 ) -> "Model":
     """Load MODEL with a bar for what takes long."""
     with output.bar(f"loading {name}") as show:
@@ -130,5 +137,5 @@ def load_model(
         device = pick_device(device)
         return load(
             name, device=device, dtype=pick_dtype(dtype, device),
-            quantize=pick_quantize(quantize), progress=show,
+            quantize=pick_quantize(quantize), compile=compile, progress=show,
         )  # fmt: skip

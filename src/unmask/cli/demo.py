@@ -7,14 +7,14 @@ import typer
 
 from unmask.cli import options
 from unmask.cli.adapt import run_adapt
-from unmask.cli.bench import bench_table
+from unmask.cli.bench_table import bench_table
 from unmask.cli.console import Output, load_model
 from unmask.cli.generate import describe, watch_answer
 from unmask.errors import ConfigError
 
 if TYPE_CHECKING:
     from unmask.decode.model import Generation, Model
-    from unmask.evals.bench import Cell
+    from unmask.evals.cell import Cell
     from unmask.evals.problems import Problem
 
 PARENT = "smollm2"
@@ -45,7 +45,7 @@ def command(
     if minutes < 0 or problems < 1:
         raise ConfigError("--minutes must be at least 0 and --problems at least 1")
     output = Output(as_json=json, quiet=quiet)
-    from unmask.evals.bench import DEFINITIONS
+    from unmask.evals.cell import DEFINITIONS
     from unmask.evals.problems import load_problems
     from unmask.store.embedded import cache_folder
     from unmask.train.recipe import load_recipe
@@ -88,25 +88,24 @@ def decode_both(
     """Decode the same problems in both modes with the canvas live; one cell per mode."""
     from dataclasses import asdict, replace
 
-    from unmask.decode.options import DecodeOptions
-    from unmask.evals.bench import Point, summarise
+    from unmask.decode.options import DecodeOptions, Mode
+    from unmask.evals.cell import Point, summarise
 
+    modes: tuple[tuple[Model, Mode], ...] = ((parent, "ar"), (adapted, "diffusion"))
     points = [
-        Point(parent, DecodeOptions(mode="ar", max_new_tokens=max_new_tokens), 1),
-        Point(
-            adapted, DecodeOptions(mode="diffusion", cache="dual", max_new_tokens=max_new_tokens), 1
-        ),
+        Point(model, DecodeOptions(mode=mode, cache="dual", max_new_tokens=max_new_tokens), 1, mode)
+        for model, mode in modes
     ]
     for point in points:
-        point.model.generate("warm up", **{**asdict(point.options), "max_new_tokens": 4})
+        point.model.generate(["warm up"], **{**asdict(point.options), "max_new_tokens": 4})
     answers: list[list[Generation]] = [[] for _ in points]
     for number, problem in enumerate(held_out, start=1):
         output.words.rule(f"problem {number} of {len(held_out)}")
         output.words.print(problem.messages[-1]["content"], markup=False)
-        for point, told in zip(points, answers, strict=True):
-            told.append(_show(point.model, problem, asdict(point.options), output))
+        for (model, _), point, told in zip(modes, points, answers, strict=True):
+            told.append(_show(model, problem, asdict(point.options), output))
     cells = [
-        summarise(point, held_out, told, sum(answer.seconds for answer in told))
+        summarise(point, held_out, told, [sum(answer.seconds for answer in told)])
         for point, told in zip(points, answers, strict=True)
     ]
     return [replace(cell, ratio=cell.tokens_per_s / cells[0].tokens_per_s) for cell in cells]

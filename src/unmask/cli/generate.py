@@ -37,6 +37,7 @@ def command(
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
     quantize: options.Quantize = None,
+    compile: options.Compile = False,
     seed: options.Seed = 0,
 ) -> None:
     """Answer PROMPT with MODEL."""
@@ -51,7 +52,9 @@ def command(
         "temperature": temperature, "top_p": top_p, "stop": tuple(stop or ()), "seed": seed,
     }  # fmt: skip
     DecodeOptions(**settings)  # a wrong setting should fail before anything is loaded
-    loaded = load_model(model, output, device=device, dtype=dtype, quantize=quantize)
+    loaded = load_model(
+        model, output, device=device, dtype=dtype, quantize=quantize, compile=compile
+    )
     if watch:
         generation = watch_answer(loaded, text, output, raw=raw, **settings)
     else:

@@ -14,6 +14,10 @@ Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16; auto fit
 Quantize = Annotated[
     str | None, typer.Option(help="int8 = int8 weights on a CPU: faster, approximate.")
 ]
+Compile = Annotated[
+    bool,
+    typer.Option("--compile", help="Layers through torch.compile: slow to start, then faster."),
+]
 Seed = Annotated[int, typer.Option(help="Of everything that is drawn at random.")]
 
 Mode = Annotated[str, typer.Option(help="diffusion or ar.")]

@@ -13,6 +13,7 @@ from torch.nn.attention.flex_attention import BlockMask
 
 from unmask.core import attention
 from unmask.core.cache import BlockCache
+from unmask.core.compiled import compile_layers
 from unmask.core.linear import plain_linear
 from unmask.errors import ModelError
 
@@ -34,6 +35,7 @@ class Backbone:
         self.decoder = model.get_decoder()
         self.head = model.get_output_embeddings()
         self.logit_scale = 1.0
+        self._is_compiled = False
         _check_rotary(model)
         model.set_attn_implementation(attention.NAME)
         self._check_against_stock()
@@ -74,6 +76,9 @@ class Backbone:
             mask: (B, 1, Q, K) bool or a `BlockMask`; None = every query sees every key.
             cache: keys and values go where `BlockCache.aim` said; None = no cache.
         """
+        if self._is_compiled and mask is None and cache is not None:
+            rows, queries = tokens_BQ.shape  # a mask of ones is cheaper than another compilation
+            mask = torch.ones(rows, 1, queries, cache.window, dtype=torch.bool, device=self.device)
         output = self.decoder(
             input_ids=tokens_BQ,
             position_ids=positions_BQ,
@@ -91,6 +96,19 @@ class Backbone:
         if self.mask_token_id is not None:
             logits_MV[..., self.mask_token_id] = float("-inf")
         return logits_MV
+
+    def compile(self) -> None:
+        """Run the decoder's layers through torch.compile from now on, when they have a cache.
+
+        Raises:
+            ModelError: the decoder keeps its layers where we do not look.
+        """
+        layers = [module for module in self.decoder.children() if isinstance(module, nn.ModuleList)]
+        if len(layers) != 1:
+            raise ModelError(f"--compile does not know where {type(self.model).__name__} keeps its "
+                             "layers; leave it out")  # fmt: skip
+        compile_layers(list(layers[0]), device=self.device)
+        self._is_compiled = True
 
     @torch.no_grad()
     def explain_nan(self) -> str:

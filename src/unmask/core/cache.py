@@ -11,6 +11,18 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 
+def write_columns(slab: Tensor, states: Tensor, rows_B: Tensor, columns_BQ: Tensor) -> None:
+    """Write (B, H, Q, D) into (N, H, max_len, D) at rows and columns."""
+    slab[rows_B[:, None], :, columns_BQ] = states.transpose(1, 2)
+
+
+def read_window(slab: Tensor, rows_B: Tensor, window: int, *, is_leading: bool) -> Tensor:
+    """(B, H, window, D): columns [0, window) of the rows; a view if they are the leading ones."""
+    if is_leading:
+        return slab[: len(rows_B), :, :window]
+    return slab[rows_B, :, :window]
+
+
 class SlabLayer(CacheLayerMixin):  # type: ignore[misc]
     """Keys and values of one layer, (N, H, max_len, D) each, made when the first ones arrive."""
 
@@ -32,16 +44,14 @@ class SlabLayer(CacheLayerMixin):  # type: ignore[misc]
         """Write (B, H, Q, D) at the owner's rows and positions; return all keys in the window."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        rows_B, columns_BQ = self.owner.rows_B, self.owner.columns_BQ
-        self.keys[rows_B[:, None], :, columns_BQ] = key_states.transpose(1, 2)
-        self.values[rows_B[:, None], :, columns_BQ] = value_states.transpose(1, 2)
+        owner = self.owner
+        write_columns(self.keys, key_states, owner.rows_B, owner.columns_BQ)
+        write_columns(self.values, value_states, owner.rows_B, owner.columns_BQ)
         return self._window(self.keys), self._window(self.values)
 
     def _window(self, slab: Tensor) -> Tensor:
-        window = self.owner.window
-        if self.owner.rows_are_leading:  # a view; anything else has to copy
-            return slab[: len(self.owner.rows_B), :, :window]
-        return slab[self.owner.rows_B, :, :window]
+        owner = self.owner
+        return read_window(slab, owner.rows_B, owner.window, is_leading=owner.rows_are_leading)
 
     def get_seq_length(self) -> int:
         """0: positions are always passed to the model, never counted by the cache."""

@@ -50,6 +50,8 @@ class Canvas:
         self.end_N = torch.zeros(rows, dtype=torch.long)
         self.is_stopped_N = torch.zeros(rows, dtype=torch.bool)
         """The end was pulled in: by an end token or a stop."""
+        self.is_begun_N = torch.zeros(rows, dtype=torch.bool)
+        """A new token is committed."""
         self.ends_NE = torch.full((rows, MAX_END_TOKENS), -1)
         self.step_N = torch.zeros(rows, dtype=torch.long)
         """Denoising steps that the open block has had."""
@@ -71,7 +73,8 @@ class Canvas:
         self.tokens_NL[row, :length] = torch.tensor(prompt)
         self.is_masked_NL[row] = torch.arange(self.is_masked_NL.shape[1]) >= length
         for tensor in (self.confidence_NL, self.accepted_NL, self.start_N, self.step_N,
-                       self.forwards_N3, self.memory_NS, self.is_stopped_N):  # fmt: skip
+                       self.forwards_N3, self.memory_NS, self.is_stopped_N,
+                       self.is_begun_N):  # fmt: skip
             tensor[row] = 0
         self.prompt_N[row], self.end_N[row] = length, length + max_new_tokens
         end_tokens = sorted(ends)

@@ -14,6 +14,7 @@ Fused commit: the forward that commits a block is the first denoising step of th
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import torch
 from torch import Tensor
@@ -52,6 +53,8 @@ class Sequence:
     """New tokens, up to and including the end token."""
     accepted: list[int] = field(default_factory=list)
     """For each new token the number of the forward that decided it; 0 is the prefill."""
+    first_s: float = 0.0
+    """Seconds from being submitted to the first committed new token."""
     is_stopped: bool = False
     """Ended by an end token or a stop, not by its budget."""
 
@@ -103,6 +106,7 @@ class Engine:
     def submit(self, request: Request) -> Sequence:
         """Queue a request; the returned sequence is filled in as it is decoded."""
         sequence = Sequence(request)
+        sequence.first_s = -perf_counter()
         self._waiting.append(sequence)
         return sequence
 
@@ -114,12 +118,11 @@ class Engine:
     @torch.inference_mode()
     def step(self) -> list[Sequence]:
         """One round over all active rows; returns the sequences that it finished."""
-        while self._waiting and self.canvas.active < len(self.canvas.start_N):
-            self._admit(self._waiting.pop(0))
+        if self._admit_waiting():
+            done = self._retire()  # answers that came out of the prefill alone
+            if done:
+                return done
         rows_B = torch.arange(self.canvas.active)
-        done = self._retire()  # answers that came out of the prefill alone
-        if done or not len(rows_B):
-            return done
         is_full_B = ~self.canvas.todo_BS(rows_B).any(-1)
         spans = self.policy.plan(self.canvas, rows_B, is_full_B, self.config.read_offset)
         width_B = spans.width_B + self.config.block_size * (is_full_B & self.fuse_commit)
@@ -144,6 +147,14 @@ class Engine:
             committed=max(0, start - prompt),
             confidence=canvas.confidence_NL[row, prompt:until].tolist(),
         )
+
+    def _admit_waiting(self) -> bool:
+        """Give free rows to those who wait; whether there were any of both."""
+        count = min(len(self._waiting), len(self.canvas.start_N) - self.canvas.active)
+        for sequence in self._waiting[:count]:
+            self._admit(sequence)
+        del self._waiting[:count]
+        return count > 0
 
     def _admit(self, sequence: Sequence) -> None:
         """Open a row and prefill the whole blocks of its prompt."""
@@ -181,6 +192,14 @@ class Engine:
                 end = int(self.canvas.prompt_N[row]) + keep
                 self.canvas.pull_in(torch.tensor([row]), torch.tensor([end]))
 
+    def _note_first(self, finished_B: Tensor) -> None:
+        """Stop the clock of rows whose first new token was committed in this round."""
+        canvas, rows = self.canvas, slice(self.canvas.active)
+        has_new_B = (canvas.start_N[rows] > canvas.prompt_N[rows]) | finished_B
+        for row in (has_new_B & ~canvas.is_begun_N[rows]).nonzero()[:, 0].tolist():
+            self.sequences[row].first_s += perf_counter()
+            canvas.is_begun_N[row] = True
+
     def _decided(self, row: int) -> list[int]:
         """New tokens before the first hidden one."""
         canvas, prompt = self.canvas, int(self.canvas.prompt_N[row])
@@ -191,6 +210,7 @@ class Engine:
     def _retire(self) -> list[Sequence]:
         """Hand out finished sequences; the last active row moves into each freed place."""
         finished_B = self.canvas.is_finished_B(torch.arange(self.canvas.active))
+        self._note_first(finished_B)
         done = []
         for row in reversed(finished_B.nonzero()[:, 0].tolist()):
             sequence = self.sequences[row]

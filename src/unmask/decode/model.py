@@ -53,6 +53,8 @@ class Generation:
     """For each new token the number of the forward that decided it; 0 is the prefill."""
     tpf: float
     """new_tokens / (denoise + commit forwards)."""
+    first_token_s: float
+    """From the start of the call to the first committed token of this answer."""
     seconds: float
     """Wall time of the whole call, shared by the prompts of a batch."""
     tokens_per_s: float
@@ -77,13 +79,24 @@ class Event:
 class Model:
     """A checkpoint with an engine around it."""
 
-    def __init__(self, checkpoint: Checkpoint, quantize: Quantize | None = None) -> None:
-        self.checkpoint = checkpoint
+    def __init__(
+        self, checkpoint: Checkpoint, quantize: Quantize | None = None, *, compile: bool = False
+    ) -> None:
+        if compile and quantize:
+            raise ConfigError(f"--compile and --quantize {quantize} do not go together; choose one")
+        self.checkpoint, self.quantize = checkpoint, quantize
         self.backbone = checkpoint.backbone()
         if quantize == "int8":
             use_int8_linear(checkpoint.model)
         else:
             use_few_rows_linear(checkpoint.model)
+        if compile:
+            self.backbone.compile()
+
+    @property
+    def name(self) -> str:
+        """What it was loaded as."""
+        return self.checkpoint.name
 
     @property
     def tokenizer(self) -> Any:
@@ -221,6 +234,7 @@ class Model:
             nfe=sequence.nfe,
             accepted=sequence.accepted,
             tpf=tokens_per_forward(new_tokens, sequence.nfe),
+            first_token_s=sequence.first_s,
             seconds=seconds,
             tokens_per_s=new_tokens / seconds,
             mode=options.mode,
@@ -242,18 +256,20 @@ def load(
     device: str = "cpu",
     dtype: torch.dtype = torch.float32,
     quantize: Quantize | None = None,
+    compile: bool = False,
     progress: Progress = lambda _text, _share: None,
 ) -> Model:
     """Load MODEL: a folder, an alias such as `smollm2`, or a hub id.
 
-    `quantize="int8"` means int8 weights on a CPU: faster, approximate.
+    `quantize="int8"` means int8 weights on a CPU: faster, approximate. `compile=True` means layers
+    through torch.compile: faster, after a minute or so for the shapes that are new.
 
     Raises:
         ModelError: missing, truncated, unsupported, or its parts do not belong together.
         ConfigError: a quantisation that does not fit the device.
     """
     checkpoint = load_checkpoint(model, device=device, dtype=dtype, progress=progress)
-    return Model(checkpoint, quantize)
+    return Model(checkpoint, quantize, compile=compile)
 
 
 def pick_quantize(name: str | None) -> Quantize | None:
