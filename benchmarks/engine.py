@@ -21,7 +21,6 @@ from unmask.core.int8 import use_int8_linear
 from unmask.core.linear import use_few_rows_linear
 from unmask.decode.autoregressive import ar_config
 from unmask.decode.model import load
-from unmask.decode.stats import Nfe
 from unmask.verify.subject import Subject
 
 SHAPES = {
@@ -73,7 +72,7 @@ def make_subject(chosen: argparse.Namespace) -> Subject:
     rows = shape["vocab_size"]
     backbone = Backbone(model, mask_token_id=rows - 1)
     use_int8_linear(model) if chosen.quantize else use_few_rows_linear(model)
-    if chosen.compile:
+    if chosen.compile and not chosen.quantize:
         backbone.compile()
     sizes = {"block_size": 32, "sub_block_size": 8}
     return Subject(
@@ -165,12 +164,10 @@ def block_costs(subject: Subject, new_tokens: int) -> dict[str, float]:
 
 def memory(subject: Subject, requests: int) -> dict[str, float]:
     """Peak memory of the process after a tenth of the requests and after all of them."""
-    total = Nfe()
     peaks = []
     for number in range(requests):
         prompt = subject.tokens(1 + number % 40, salt=number)
-        done = subject.decode([prompt], 2, cache="dual")[0]
-        total.denoise += done.nfe.denoise
+        subject.decode([prompt], 2, cache="dual")
         if number in (requests // 10, requests - 1):
             peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     return {"after a tenth": peaks[0], "after all": peaks[-1], "growth": peaks[-1] - peaks[0]}

@@ -116,7 +116,12 @@ def decoding(
     """AR and diffusion at a fixed pace, eager and compiled; the share of the memory bound."""
     subject = make_subject(model)
     ar = Subject(backbone=subject.backbone, config=ar_config(model.config.vocab_size))
-    bytes_read = sum(weight.numel() * weight.element_size() for weight in model.parameters())
+    table = model.get_input_embeddings().weight  # one row of it is read, unless it is the head too
+    bytes_read = sum(
+        weight.numel() * weight.element_size()
+        for weight in model.parameters()
+        if weight is not table or model.config.tie_word_embeddings
+    )
     for lever in chosen.levers.split(","):
         if lever == "compiled":
             subject.backbone.compile()

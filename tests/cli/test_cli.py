@@ -80,8 +80,9 @@ def test_adapt_then_verify_then_inspect_then_bench(run, parent, data, tmp_path):
     results = tmp_path / "results.json"
     rows = data.parent / "rows.jsonl"
     rows.write_text("\n".join(data.read_text().splitlines()[:2]))
-    bench = as_json(run("bench", out, "--data", rows, "--max-new-tokens", 6, "--batch-sizes", "1,2",
-                        "--thresholds", "1.0,0.5", "--out", results, "--json"))  # fmt: skip
+    bench = as_json(run("bench", out, "--data", rows, "--limit", 2, "--max-new-tokens", 6,
+                        "--batch-sizes", "1,2", "--thresholds", "1.0,0.5", "--out", results,
+                        "--json"))  # fmt: skip
     assert [(c["mode"], c["batch_size"]) for c in bench["cells"]] == [
         ("ar", 1), ("ar", 2), ("diffusion", 1), ("diffusion", 1), ("diffusion", 2), ("diffusion", 2)
     ]  # fmt: skip
@@ -154,6 +155,10 @@ BAD = [
     (["generate", "ADAPTED", "hi", "--k", "0"], "k must be at least 1"),
     (["generate", "ADAPTED", "hi", "--gamma", "-1"], "gamma must be at least 0"),
     (["generate", "ADAPTED", "hi", "--quantize", "int9"], "did you mean 'int8'"),
+    (["bench", "ADAPTED", "--limit", "2", "--batch-sizes", "1,4"], "use up to 2"),
+    (["bench", "ADAPTED", "--strategies", "prophet", "--cache", "dual"], "use cache block"),
+    (["generate", "NOWHERE", "hi", "--strategy", "treshold"], "did you mean 'threshold'"),
+    (["generate", "NOWHERE", "hi", "--compile", "--quantize", "int8"], "choose one"),
     (["plot", "NOWHERE"], "cannot read"),
     (["plot", "DATA"], "cannot read"),
     (["plot", "DATA", "--out", "picture.txt"], "must end in"),

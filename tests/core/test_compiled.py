@@ -3,7 +3,6 @@ import torch
 from conftest import make_backbone, make_config, make_model
 
 from unmask.core.backbone import Backbone
-from unmask.core.compiled import _kind
 from unmask.decode.model import load
 from unmask.errors import ConfigError, ModelError
 from unmask.verify.subject import Subject
@@ -11,9 +10,10 @@ from unmask.verify.subject import Subject
 
 @pytest.mark.slow
 def test_compiled_layers_decode_the_same_tokens():
-    """Rows of several lengths, side by side and one alone at the end."""
+    """Rows of several lengths, side by side; layers of two kinds."""
     prompts = [list(range(3, 3 + length)) for length in (5, 9)]
-    subject = Subject(backbone=make_backbone(), config=make_config())
+    backbone = make_backbone("smollm3", no_rope_layers=[1, 0])  # two kinds of layers
+    subject = Subject(backbone=backbone, config=make_config())
     plain = subject.decode(prompts, 20, threshold=0.2, cache="block")
     calls = count_calls(subject.backbone.decoder.layers)
     subject.backbone.compile()
@@ -42,10 +42,12 @@ def count_calls(layers):
     return calls
 
 
-def test_layers_that_compute_something_else_are_of_another_kind():
-    llama, mixed = make_model("llama"), make_model("smollm3", no_rope_layers=[1, 0])
-    assert _kind(llama.model.layers[0]) == _kind(llama.model.layers[1])
-    assert _kind(mixed.model.layers[0]) != _kind(mixed.model.layers[1])
+def test_a_model_that_passes_its_cache_otherwise_is_refused():
+    model = make_model("gpt2", n_embd=32, n_layer=2, n_head=4, n_positions=512)
+    backbone = Backbone(model, mask_token_id=96)
+    backbone.compile()
+    with pytest.raises(ModelError, match="--compile does not support GPT2Block"):
+        Subject(backbone=backbone, config=make_config()).decode([[3, 4, 5]], 4)
 
 
 def test_int8_and_compile_do_not_go_together(adapted):

@@ -4,6 +4,7 @@ import itertools
 import json as json_module
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,10 @@ from unmask.errors import ConfigError, unknown_name
 if TYPE_CHECKING:
     from unmask.decode.model import Model
     from unmask.evals.cell import Cell, Point
+    from unmask.evals.problems import Problem
 
+Modes = Annotated[str, typer.Option(help="Of ar, diffusion, transformers (its own generate).")]
+SubBlockSizes = Annotated[str | None, typer.Option("--sub-block-size", help="Comma-separated.")]
 ArModel = Annotated[
     str | None,
     typer.Option(help="Decode ar and transformers with this model: the fine-tuned parent."),
@@ -33,16 +37,12 @@ def command(
     model: options.ModelArgument,
     data: Annotated[str, typer.Option(help="gym:NAME or file.jsonl.")] = "gym:gsm_symbolic",
     limit: Annotated[int, typer.Option(help="Problems.")] = 20,
-    modes: Annotated[
-        str, typer.Option(help="Of ar, diffusion, transformers (its own generate).")
-    ] = "ar,diffusion",
+    modes: Modes = "ar,diffusion",
     strategies: Annotated[str, typer.Option(help="Comma-separated.")] = "threshold",
     thresholds: Annotated[str, typer.Option(help="Comma-separated.")] = "1.0,0.9",
     k: Annotated[str, typer.Option(help="Of topk and random; comma-separated.")] = "1",
     caches: Annotated[str, typer.Option("--cache", help="Comma-separated.")] = "block",
-    sub_block_sizes: Annotated[
-        str | None, typer.Option("--sub-block-size", help="Comma-separated.")
-    ] = None,
+    sub_block_sizes: SubBlockSizes = None,
     batch_sizes: Annotated[str, typer.Option(help="Comma-separated.")] = "1",
     repeats: Annotated[int, typer.Option(help="Timings of each point; the median counts.")] = 1,
     ar_model: ArModel = None,
@@ -60,22 +60,23 @@ def command(
 ) -> None:
     """Compare operating points of MODEL on the same problems."""
     output = Output(as_json=json, quiet=quiet)
+    from unmask.evals.problems import load_problems
+
     common: dict[str, Any] = {"max_new_tokens": max_new_tokens, "seed": seed,
                               "ignore_eos": ignore_eos, "fuse_commit": fuse_commit}  # fmt: skip
     axes: dict[str, list[Any]] = {
-        "strategy": strategies.split(","),
+        "strategy": _names(strategies),
         "threshold": _numbers("thresholds", thresholds, float),
         "k": _numbers("k", k, int),
-        "cache": caches.split(","),
+        "cache": _names(caches),
         "sub_block_size": _sizes(sub_block_sizes),
     }
     batches = _numbers("batch-sizes", batch_sizes, int)
-    for name, value in (("limit", limit), ("repeats", repeats)):
-        if value < 1:
-            raise ConfigError(f"--{name} must be at least 1, got {value}")
-    grid = operating_points(modes.split(","), axes, common)  # fails before anything is loaded
+    _check(limit=limit, repeats=repeats, batches=batches, out=out)
+    grid = operating_points(_names(modes), axes, common)  # fails before anything is loaded
     where: dict[str, Any] = {"device": device, "dtype": dtype}
     levers: dict[str, Any] = {"quantize": quantize, "compile": compile}
+    problems = load_problems(data, limit, seed=seed)
     loaded = load_model(model, output, **levers, **where)
     parent = ar_model or model
     ar = load_model(parent, output, **levers, **where) if ar_model else loaded
@@ -83,7 +84,9 @@ def command(
     stock = load_model(parent, output, **where) if "transformers" in modes else None
     points = place(grid, batches, loaded, ar, stock)
     results = {"data": data, "seed": seed}
-    cells = measure(loaded, points, results, output, limit=limit, repeats=repeats, out=out)
+    cells = measure(
+        loaded, points, problems, results, output, repeats=repeats, full_warm_up=compile, out=out
+    )
     if json:
         output.emit(results)
     else:
@@ -92,19 +95,17 @@ def command(
 
 
 def measure(
-    model: "Model", points: "list[Point]", results: dict[str, Any], output: Output, *,
-    limit: int, repeats: int, out: Path | None,
+    model: "Model", points: "list[Point]", problems: "list[Problem]", results: dict[str, Any],
+    output: Output, *, repeats: int, full_warm_up: bool, out: Path | None,
 ) -> "list[Cell]":  # fmt: skip
     """Run the points; `results` and the file `out` grow with each."""
-    with output.bar("reading problems") as show:
+    with output.bar("warming up") as show:
         from unmask.evals.bench import machine_stamp, run_bench
         from unmask.evals.cell import DEFINITIONS
-        from unmask.evals.problems import load_problems
 
-        problems = load_problems(results["data"], limit, seed=results["seed"])
         cells: list[Cell] = []
         results |= {"definitions": DEFINITIONS, "machine": machine_stamp(model), "cells": cells}
-        for cell in run_bench(points, problems, repeats, show):
+        for cell in run_bench(points, problems, repeats, show, full_warm_up=full_warm_up):
             cells.append(cell)
             if out is not None:
                 _write(out, results, output)
@@ -120,8 +121,8 @@ def operating_points(
         ConfigError: a mode or a setting that is not known.
     """
     from unmask.decode.options import DecodeOptions
+    from unmask.decode.policy import make_policy
     from unmask.decode.strategy import make_strategy
-    from unmask.plugins import load_plugin
 
     plain = DecodeOptions()
     points: list[tuple[str, Any]] = []
@@ -132,14 +133,13 @@ def operating_points(
             points.append((mode, DecodeOptions(mode="ar", **common)))
             continue
         for values in itertools.product(*axes.values()):
-            settings = dict(zip(axes, values, strict=True))
-            if settings["strategy"] in ("topk", "random"):
-                settings["threshold"] = plain.threshold
-            else:
-                settings["k"] = plain.k
-            chosen = DecodeOptions(mode="diffusion", **settings, **common)
-            make_strategy(chosen)
-            load_plugin("unmask.decode.policies", chosen.cache)
+            chosen = DecodeOptions(**dict(zip(axes, values, strict=True)), **common)
+            strategy = make_strategy(chosen)
+            make_policy(chosen, strategy)
+            if strategy.knob != "threshold":
+                chosen = replace(chosen, threshold=plain.threshold)
+            if strategy.knob != "k":
+                chosen = replace(chosen, k=plain.k)
             points.append((mode, chosen))
     return list(dict.fromkeys(points))
 
@@ -164,6 +164,10 @@ def place(
     ])  # fmt: skip
 
 
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
 def _sizes(text: str | None) -> list[int | None]:
     return [None] if text is None else _numbers("sub-block-size", text, int)
 
@@ -176,6 +180,23 @@ def _numbers(name: str, text: str, kind: Callable[[str], Any]) -> list[Any]:
     if min(numbers) <= 0:
         raise ConfigError(f"--{name} must be above 0, got '{text}'")
     return numbers
+
+
+def _check(*, limit: int, repeats: int, batches: list[int], out: Path | None) -> None:
+    """What can be known to fail before anything is loaded."""
+    from unmask.decode.model import MAX_ROWS
+
+    for name, value in (("limit", limit), ("repeats", repeats)):
+        if value < 1:
+            raise ConfigError(f"--{name} must be at least 1, got {value}")
+    most = min(limit, MAX_ROWS)
+    if max(batches) > most:
+        raise ConfigError(
+            f"--batch-sizes has {max(batches)}, but there are {limit} problems and {MAX_ROWS} "
+            f"rows at most; use up to {most}"
+        )
+    if out is not None and out.is_dir():
+        raise ConfigError(f"--out {out} is a folder; name a file")
 
 
 def _write(path: Path, results: dict[str, Any], output: Output) -> None:

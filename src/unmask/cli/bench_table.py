@@ -45,5 +45,5 @@ def _row(cell: "Cell") -> dict[str, str]:
         "×AR": times(cell.ratio),
         "×HF": times(cell.ratio_transformers),
         "first s": "" if is_plain else f"{cell.first_token_s:.2f}",
-        "drift": "" if not cell.drift else f"{cell.drift:.0%}",
+        "drift": "" if cell.drift is None else f"{cell.drift:.1%}",
     }

@@ -3,7 +3,7 @@
 from typing import Any
 
 from unmask.cli import options
-from unmask.cli.console import Output, load_model
+from unmask.cli.console import Output, check_settings, load_model
 from unmask.cli.generate import describe, watch_answer
 from unmask.errors import PromptError
 
@@ -13,7 +13,11 @@ def command(
     mode: options.Mode = "diffusion",
     strategy: options.Strategy = "threshold",
     threshold: options.Threshold = 0.9,
+    k: options.K = 1,
+    factor: options.Factor = 1.0,
+    gamma: options.Gamma = 0.1,
     cache: options.Cache = "block",
+    fuse_commit: options.FuseCommit = False,
     sub_block_size: options.SubBlockSize = None,
     max_new_tokens: options.MaxNewTokens = 256,
     temperature: options.Temperature = 0.0,
@@ -27,15 +31,14 @@ def command(
     seed: options.Seed = 0,
 ) -> None:
     """Talk with MODEL. An empty line starts anew, Ctrl-D ends; --json prints one object a turn."""
-    from unmask.decode.options import DecodeOptions
-
     output = Output(as_json=json, quiet=quiet)
     settings: dict[str, Any] = {
-        "mode": mode, "strategy": strategy, "threshold": threshold, "cache": cache,
+        "mode": mode, "strategy": strategy, "threshold": threshold, "k": k, "factor": factor,
+        "gamma": gamma, "cache": cache, "fuse_commit": fuse_commit,
         "sub_block_size": sub_block_size, "max_new_tokens": max_new_tokens,
         "temperature": temperature, "top_p": top_p, "seed": seed,
     }  # fmt: skip
-    DecodeOptions(**settings)  # a wrong setting should fail before anything is loaded
+    check_settings(settings)
     loaded = load_model(
         model, output, device=device, dtype=dtype, quantize=quantize, compile=compile
     )

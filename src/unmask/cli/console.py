@@ -121,6 +121,20 @@ def pick_dtype(dtype: str, device: str) -> "torch.dtype":
     return known[dtype]
 
 
+def check_settings(settings: dict[str, Any]) -> None:
+    """Let a wrong setting of a generation fail before anything is loaded.
+
+    Raises:
+        ConfigError: it cannot work.
+    """
+    from unmask.decode.options import DecodeOptions
+    from unmask.decode.policy import make_policy
+    from unmask.decode.strategy import make_strategy
+
+    chosen = DecodeOptions(**settings)
+    make_policy(chosen, make_strategy(chosen))
+
+
 def load_model(
     name: str,
     output: Output,
@@ -132,8 +146,9 @@ def load_model(
 ) -> "Model":
     """Load MODEL with a bar for what takes long."""
     with output.bar(f"loading {name}") as show:
-        from unmask.decode.model import load, pick_quantize
+        from unmask.decode.model import check_levers, load, pick_quantize
 
+        check_levers(pick_quantize(quantize), compile=compile)
         device = pick_device(device)
         return load(
             name, device=device, dtype=pick_dtype(dtype, device),

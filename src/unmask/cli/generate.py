@@ -7,7 +7,7 @@ import typer
 
 from unmask.cli import options
 from unmask.cli.canvas_view import draw_canvas
-from unmask.cli.console import Output, load_model
+from unmask.cli.console import Output, check_settings, load_model
 from unmask.errors import PromptError
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ def command(
     seed: options.Seed = 0,
 ) -> None:
     """Answer PROMPT with MODEL."""
-    from unmask.decode.options import DecodeOptions
-
     output = Output(as_json=json, quiet=quiet)
     text = _read_stdin() if prompt == "-" else prompt
     settings: dict[str, Any] = {
@@ -51,7 +49,7 @@ def command(
         "sub_block_size": sub_block_size, "max_new_tokens": max_new_tokens,
         "temperature": temperature, "top_p": top_p, "stop": tuple(stop or ()), "seed": seed,
     }  # fmt: skip
-    DecodeOptions(**settings)  # a wrong setting should fail before anything is loaded
+    check_settings(settings)
     loaded = load_model(
         model, output, device=device, dtype=dtype, quantize=quantize, compile=compile
     )

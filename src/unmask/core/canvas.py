@@ -44,7 +44,7 @@ class Canvas:
         self.is_masked_NL = torch.zeros(rows, max_len, dtype=torch.bool)
         self.confidence_NL = torch.zeros(rows, max_len)
         self.accepted_NL = torch.zeros(rows, max_len, dtype=torch.long)
-        """Number of the forward that decided a token, from 0 for the prefill; 0 in the prompt."""
+        """Number of the row's forward that decided a token, from 0; 0 in the prompt."""
         self.prompt_N = torch.zeros(rows, dtype=torch.long)
         self.start_N = torch.zeros(rows, dtype=torch.long)
         self.end_N = torch.zeros(rows, dtype=torch.long)

@@ -1,8 +1,8 @@
 """Decoder layers through torch.compile: one layer is compiled, all layers like it run that code.
 
 1. A layer gets its slabs and where to write as arguments: nothing compiled knows which layer it is.
-2. Sizes are dynamic: one row or several, one query or several make four variants. They are compiled
-   when first met, and kept on disk by torch.
+2. Sizes are dynamic: one row or several, one query or several, all rows or some of them make
+   variants of their own. They are compiled when first met, and kept on disk by torch.
 3. A forward that makes the slabs, or has another cache, is not compiled.
 """
 
@@ -15,9 +15,10 @@ import torch.fx.experimental._config
 from torch import Tensor, nn
 
 from unmask.core.cache import BlockCache, read_window, write_columns
+from unmask.errors import ModelError
 
-VARIANTS = 32
-"""Most shape classes to compile; more is an error."""
+VARIANTS = 64
+"""Most variants to compile, over all kinds of layers; more is an error."""
 
 
 class _Slot:
@@ -49,44 +50,20 @@ def compile_layers(layers: Sequence[nn.Module], *, device: torch.device) -> None
     # Sizes that happen to be equal, rows and queries say, are not the same size the next time.
     torch.fx.experimental._config.use_duck_shape = False
     torch._dynamo.config.recompile_limit = VARIANTS
-    options: dict[str, Any] = {"guard_filter_fn": _guards_that_matter}
-    if device.type == "cpu":
-        options["cpp_wrapper"] = True  # the calls between kernels in C++ as well
-    compiled: dict[Any, Callable[..., Any]] = {}
+    options: dict[str, Any] = {"cpp_wrapper": device.type == "cpu"}  # calls of kernels in C++ too
+    run = torch.compile(_run_layer, dynamic=True, fullgraph=True, options=options)
     for index, layer in enumerate(layers):
-        kind = _kind(layer)
-        if kind not in compiled:
-            compiled[kind] = torch.compile(
-                _run_layer, dynamic=True, fullgraph=True, options=options
-            )
-        layer.forward = partial(_forward, layer, index, compiled[kind])
+        layer.forward = partial(_forward, layer, index, run)
 
 
 def _forward(
-    layer: nn.Module, index: int, run: Callable[..., Any], hidden: Tensor, *,
+    layer: nn.Module, index: int, run: Callable[..., Any], hidden: Tensor, *args: Any,
     cache: Any = None, **options: Any,
 ) -> Any:  # fmt: skip
+    if args:
+        raise ModelError(f"--compile does not support {type(layer).__name__}; leave it out")
     if not isinstance(cache, BlockCache) or not cache.layers[index].is_initialized:
         return type(layer).forward(layer, hidden, cache=cache, **options)
     slab = cache.layers[index]
     where = (cache.rows_B, cache.columns_BQ, cache.window, cache.rows_are_leading)
     return run(layer, hidden, slab.keys, slab.values, where, options)
-
-
-def _kind(layer: nn.Module) -> tuple[Any, ...]:
-    """Equal for layers that compute the same with other weights."""
-    settings = []
-    for name, module in layer.named_modules():
-        plain = {
-            key: value
-            for key, value in vars(module).items()
-            if isinstance(value, bool | int | float | str | None) and key != "layer_idx"
-        }
-        settings.append((name, type(module), sorted(plain.items(), key=str)))
-    shapes = [(name, tuple(weight.shape)) for name, weight in layer.named_parameters()]
-    return (str(settings), str(shapes))
-
-
-def _guards_that_matter(guards: Sequence[Any]) -> list[bool]:
-    """All but those on the layer itself: which code a layer runs is settled by its kind."""
-    return [not guard.name.startswith("L['layer']") for guard in guards]

@@ -52,7 +52,7 @@ class Sequence:
     tokens: list[int] = field(default_factory=list)
     """New tokens, up to and including the end token."""
     accepted: list[int] = field(default_factory=list)
-    """For each new token the number of the forward that decided it; 0 is the prefill."""
+    """For each new token the number of the forward that decided it, from 0."""
     first_s: float = 0.0
     """Seconds from being submitted to the first committed new token."""
     is_stopped: bool = False
@@ -171,7 +171,7 @@ class Engine:
                 rows_B, torch.tensor([0]), whole, torch.tensor([whole])
             )
             self.canvas.commit(rows_B, torch.tensor([whole]))
-            self._decide(rows_B, torch.tensor([0]), hidden_BQE)
+            self._decide(rows_B, torch.tensor([0]), hidden_BQE, torch.tensor([False]))
 
     def _round(self, rows_B: Tensor, first_B: Tensor, width: int, is_full_B: Tensor) -> None:
         """Compute [first, first + width) of each row; commit or accept what it decides."""
@@ -180,12 +180,16 @@ class Engine:
         open_B = canvas.start_N[rows_B] + size * is_full_B
         hidden_BQE = self.forward.hidden_BQE(rows_B, first_B, width, open_B)
         canvas.commit(rows_B, size * is_full_B)
-        self._decide(rows_B, first_B, hidden_BQE)
-        canvas.step_N[rows_B] += (~is_full_B | self.fuse_commit).long()
+        is_step_B = ~is_full_B | self.fuse_commit
+        self._decide(rows_B, first_B, hidden_BQE, is_step_B)
+        canvas.step_N[rows_B] += is_step_B.long()
 
-    def _decide(self, rows_B: Tensor, first_B: Tensor, hidden_BQE: Tensor) -> None:
+    def _decide(
+        self, rows_B: Tensor, first_B: Tensor, hidden_BQE: Tensor, is_step_B: Tensor
+    ) -> None:
         """Accept tokens; ask the stop checks of the rows that got some."""
-        for row in rows_B[self.proposer.decide(rows_B, first_B, hidden_BQE)].tolist():
+        has_new_B = self.proposer.decide(rows_B, first_B, hidden_BQE, is_step_B)
+        for row in rows_B[has_new_B].tolist():
             stop = self.sequences[row].request.stop
             keep = None if stop is None else stop(self._decided(row))
             if keep is not None:

@@ -14,6 +14,7 @@ from unmask.core.linear import use_few_rows_linear
 from unmask.decode.autoregressive import ar_config
 from unmask.decode.engine import Engine, Request, Sequence, Snapshot
 from unmask.decode.options import DecodeOptions, OptionValues
+from unmask.decode.policy import make_policy
 from unmask.decode.stats import Nfe, tokens_per_forward
 from unmask.decode.strategy import make_strategy
 from unmask.decode.text import (
@@ -26,7 +27,6 @@ from unmask.decode.text import (
     settled,
 )
 from unmask.errors import ConfigError, ModelError, unknown_name
-from unmask.plugins import load_plugin
 from unmask.store.checkpoint import Checkpoint, load_checkpoint
 from unmask.store.embedded import Progress
 from unmask.store.vocabulary import embedding_rows
@@ -50,11 +50,11 @@ class Generation:
     """Up to and including the token that ended the answer."""
     nfe: Nfe
     accepted: list[int]
-    """For each new token the number of the forward that decided it; 0 is the prefill."""
+    """For each new token the number of the forward that decided it, from 0."""
     tpf: float
     """new_tokens / (denoise + commit forwards)."""
     first_token_s: float
-    """From the start of the call to the first committed token of this answer."""
+    """From being handed to the engine to the first committed token of this answer."""
     seconds: float
     """Wall time of the whole call, shared by the prompts of a batch."""
     tokens_per_s: float
@@ -82,8 +82,7 @@ class Model:
     def __init__(
         self, checkpoint: Checkpoint, quantize: Quantize | None = None, *, compile: bool = False
     ) -> None:
-        if compile and quantize:
-            raise ConfigError(f"--compile and --quantize {quantize} do not go together; choose one")
+        check_levers(quantize, compile=compile)
         self.checkpoint, self.quantize = checkpoint, quantize
         self.backbone = checkpoint.backbone()
         if quantize == "int8":
@@ -199,11 +198,12 @@ class Model:
         longest = max(map(len, encoded)) + options.max_new_tokens
         config = self.decode_config(options)
         resolved = replace(options, sub_block_size=config.sub_block_size)
+        strategy = make_strategy(resolved, line_end_token_ids(self.tokenizer))
         return Engine(
             self.backbone,
             config,
-            load_plugin("unmask.decode.policies", options.cache)(),
-            make_strategy(resolved, line_end_token_ids(self.tokenizer)),
+            make_policy(resolved, strategy),
+            strategy,
             rows=min(len(encoded), MAX_ROWS),
             max_len=min(longest, self.backbone.max_positions),
             fuse_commit=options.fuse_commit,
@@ -270,6 +270,16 @@ def load(
     """
     checkpoint = load_checkpoint(model, device=device, dtype=dtype, progress=progress)
     return Model(checkpoint, quantize, compile=compile)
+
+
+def check_levers(quantize: Quantize | None, *, compile: bool) -> None:
+    """Refuse what does not go together.
+
+    Raises:
+        ConfigError: int8 layers cannot be compiled.
+    """
+    if compile and quantize:
+        raise ConfigError(f"--compile and --quantize {quantize} do not go together; choose one")
 
 
 def pick_quantize(name: str | None) -> Quantize | None:

@@ -6,6 +6,10 @@ from typing import Protocol
 from torch import Tensor
 
 from unmask.core.canvas import Canvas
+from unmask.decode.options import DecodeOptions
+from unmask.decode.strategy import Strategy
+from unmask.errors import ConfigError
+from unmask.plugins import load_plugin
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,8 @@ class Policy(Protocol):
 
     uses_cache: bool
     """False: every forward computes its whole context."""
+    covers_block: bool
+    """Every denoising step computes all of the open block."""
 
     def plan(self, canvas: Canvas, rows_B: Tensor, is_full_B: Tensor, read_offset: int) -> Spans:
         """Spans of the next forward.
@@ -32,3 +38,18 @@ class Policy(Protocol):
             read_offset: 1 where token i is read from hidden state i - 1, else 0.
         """
         ...
+
+
+def make_policy(options: DecodeOptions, strategy: Strategy) -> Policy:
+    """The cache policy that the options name.
+
+    Raises:
+        ConfigError: there is no such policy, or the strategy would not see what it looks at.
+    """
+    policy: Policy = load_plugin("unmask.decode.policies", options.cache)()
+    if strategy.scope == "block" and not policy.covers_block:
+        raise ConfigError(
+            f"strategy {options.strategy} looks at the whole block, cache {options.cache} computes "
+            "a part of it; use cache block"
+        )
+    return policy

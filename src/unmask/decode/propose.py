@@ -27,8 +27,16 @@ class Proposer:
         self.strategy = strategy
         self._last_NSV: Tensor | None = None
 
-    def decide(self, rows_B: Tensor, first_B: Tensor, hidden_BQE: Tensor) -> Tensor:
+    def decide(
+        self, rows_B: Tensor, first_B: Tensor, hidden_BQE: Tensor, is_step_B: Tensor
+    ) -> Tensor:
         """Accept tokens from the hidden states of [first, first + Q).
+
+        Args:
+            rows_B: canvas rows.
+            first_B: where each row's hidden states start.
+            hidden_BQE: they themselves.
+            is_step_B: the forward was a denoising step, so that the strategy's memory moves on.
 
         Returns:
             (B,) bool: rows where something was accepted.
@@ -59,13 +67,14 @@ class Proposer:
             memory_BS=canvas.memory_NS[rows_B], positions_BS=positions_BS,
             step_B=canvas.step_N[rows_B], seed_B=canvas.seed_N[rows_B],
         )  # fmt: skip
-        self._carry_out(rows_B, proposal)
+        self._carry_out(rows_B, proposal, is_step_B)
         return is_candidate_BS.any(-1)
 
-    def _carry_out(self, rows_B: Tensor, proposal: Proposal) -> None:
+    def _carry_out(self, rows_B: Tensor, proposal: Proposal, is_step_B: Tensor) -> None:
         canvas, decision = self.canvas, self.strategy.select(proposal)
         if decision.memory_BS is not None:
-            canvas.memory_NS[rows_B] = decision.memory_BS
+            moves_B = is_step_B & proposal.is_candidate_BS.any(-1)
+            canvas.memory_NS[rows_B[moves_B]] = decision.memory_BS[moves_B]
         if decision.revoke_BS is not None:
             canvas.revoke(rows_B, decision.revoke_BS)
         accept_BS = decision.accept_BS

@@ -10,6 +10,7 @@ from unmask.decode.options import DecodeOptions
 from unmask.plugins import load_plugin
 
 Scope = Literal["sub-block", "block"]
+Knob = Literal["threshold", "k", "factor", "gamma"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ class Decision:
     accept_BS: Tensor
     """A subset of the candidates, at least one in each row that has any."""
     revoke_BS: Tensor | None = None
-    """Revocable places to hide again, fewer than are accepted at this step or the last."""
+    """Revocable places to hide again, fewer than the step before accepted."""
     memory_BS: Tensor | None = None
     """What to remember at the next step of this block."""
 
@@ -56,6 +57,8 @@ class Strategy:
         delimiter_token_ids: tokens that end a line.
     """
 
+    knob: ClassVar[Knob | None] = "threshold"
+    """The option that sets its pace; None where it has constants of its own."""
     scope: ClassVar[Scope] = "sub-block"
     """Candidates are the active sub-block's, or the whole open block's."""
     revokes: ClassVar[bool] = False

@@ -33,11 +33,14 @@ class TransformersBaseline:
         ids = torch.tensor([[0] * (longest - len(ids)) + ids for ids in encoded])
         mask = (torch.arange(longest) >= pads[:, None]).long()
         ends = [] if options["ignore_eos"] else sorted(self.model.checkpoint.end_token_ids())
-        count = options["max_new_tokens"]
+        room = self.model.backbone.max_positions - longest
+        mask_token_id = self.model.backbone.mask_token_id
         with self.model.backbone.stock() as model, torch.inference_mode():
             output = model.generate(
                 ids.to(model.device), attention_mask=mask.to(model.device), do_sample=False,
-                max_new_tokens=count, eos_token_id=ends or None, pad_token_id=0,
+                max_new_tokens=min(options["max_new_tokens"], room), eos_token_id=ends or None,
+                pad_token_id=0, repetition_penalty=1.0,
+                suppress_tokens=None if mask_token_id is None else [mask_token_id],
             )  # fmt: skip
         seconds = time.perf_counter() - started
         answers = [until_end(row.tolist(), ends) for row in output[:, longest:]]

@@ -11,7 +11,7 @@ import torch
 import unmask
 from unmask.decode.model import Generation, Model
 from unmask.decode.text import Prompt
-from unmask.evals.cell import Cell, Point, drift, summarise
+from unmask.evals.cell import Cell, Point, describe_setting, drift, summarise
 from unmask.evals.problems import Problem
 
 EXACT = ("none", "block")
@@ -19,17 +19,26 @@ EXACT = ("none", "block")
 
 
 def run_point(
-    point: Point, problems: list[Problem], repeats: int, on_share: Callable[[float], None]
+    point: Point,
+    problems: list[Problem],
+    repeats: int,
+    on_share: Callable[[float], None],
+    *,
+    full_warm_up: bool = False,
 ) -> tuple[Cell, list[Generation]]:
-    """Decode all problems at one operating point, `repeats` times, after an uncounted warm-up."""
+    """Decode all problems at one operating point, `repeats` times, after an uncounted warm-up.
+
+    The warm-up is a few tokens of the first batch, or a whole repeat.
+    """
     options: dict[str, Any] = asdict(point.options)
     prompts: list[Prompt] = [problem.messages for problem in problems]
     batches = [
         prompts[first : first + point.batch_size]
         for first in range(0, len(prompts), point.batch_size)
     ]
-    warm_up = min(8, point.options.max_new_tokens)
-    point.model.generate(batches[0], **{**options, "max_new_tokens": warm_up})
+    few = {**options, "max_new_tokens": min(8, point.options.max_new_tokens)}
+    for batch in batches if full_warm_up else batches[:1]:
+        point.model.generate(batch, **(options if full_warm_up else few))
     seconds: list[float] = []
     for repeat in range(repeats):
         answers: list[Generation] = []
@@ -47,8 +56,13 @@ def run_bench(
     problems: list[Problem],
     repeats: int = 1,
     on_share: Callable[[str, float], None] = lambda _text, _share: None,
+    *,
+    full_warm_up: bool = False,
 ) -> Iterator[Cell]:
-    """Run the points in order; those that others are held against come first (`in_order`)."""
+    """Run the points in order; those that others are held against come first (`in_order`).
+
+    `full_warm_up` is for models that compile what they meet: nothing new may be met while timed.
+    """
     speeds: dict[tuple[str, int], float] = {}
     exact: dict[Any, list[list[int]]] = {}
     for number, point in enumerate(points):
@@ -57,11 +71,11 @@ def run_bench(
         def tell(share: float, title: str = title, number: int = number) -> None:
             on_share(title, (number + share) / len(points))
 
-        cell, answers = run_point(point, problems, repeats, tell)
+        cell, answers = run_point(point, problems, repeats, tell, full_warm_up=full_warm_up)
         speeds[cell.mode, cell.batch_size] = cell.tokens_per_s
         tokens = [answer.token_ids for answer in answers]
-        twin = (point.mode, replace(point.options, cache="block", fuse_commit=False))
-        if point.options.cache in EXACT and not point.options.fuse_commit:
+        twin = (point.mode, point.batch_size, replace(point.options, cache="block"))
+        if point.options.cache in EXACT:
             exact.setdefault(twin, tokens)
         yield replace(
             cell,
@@ -87,13 +101,10 @@ def describe_point(point: Point | Cell) -> str:
     options = point.options
     if point.mode != "diffusion":
         return point.mode
-    knobs = {"topk": f" k={options.k}", "random": f" k={options.k}",
-             "factor": f" f={options.factor:g}", "entropy": f" γ={options.gamma:g}",
-             "prophet": "", "slowfast": ""}  # fmt: skip
-    knob = knobs.get(options.strategy, f" τ={options.threshold:g}")
+    setting = point.setting if isinstance(point, Cell) else describe_setting(point)
     size = "" if options.sub_block_size is None else f"/{options.sub_block_size}"
     fused = "+fused" if options.fuse_commit else ""
-    return f"{options.strategy}{knob} {options.cache}{size}{fused}"
+    return " ".join(filter(None, (options.strategy, setting, f"{options.cache}{size}{fused}")))
 
 
 def machine_stamp(model: Model) -> dict[str, Any]:

@@ -5,7 +5,6 @@ TPF = new tokens / (denoise + commit forwards), over all answers.
 """
 
 import math
-import resource
 import statistics
 import sys
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import torch
 from unmask.decode.model import Generation
 from unmask.decode.options import DecodeOptions, OptionValues
 from unmask.decode.stats import Nfe, tokens_per_forward
+from unmask.decode.strategy import Knob, make_strategy
 from unmask.decode.text import Prompt
 from unmask.evals.problems import Problem
 
@@ -61,6 +61,8 @@ class Cell:
     model: str
     mode: str
     options: DecodeOptions
+    setting: str
+    """What sets the pace: τ=0.9, k=4 …; empty where nothing does."""
     batch_size: int
     problems: int
     correct: int
@@ -105,7 +107,20 @@ def wilson(correct: int, count: int) -> tuple[float, float]:
     middle = share + z * z / (2 * count)
     half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     scale = 1 + z * z / count
-    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+    low, high = (middle - half) / scale, (middle + half) / scale
+    return max(0.0, min(share, low)), min(1.0, max(share, high))  # rounding at 0 and 1
+
+
+def describe_setting(point: Point) -> str:
+    """The strategy's knob and its value, in the letters of the papers."""
+    if point.mode != "diffusion":
+        return ""
+    options = point.options
+    values: dict[Knob | None, str] = {
+        "threshold": f"τ={options.threshold:g}", "k": f"k={options.k}",
+        "factor": f"f={options.factor:g}", "gamma": f"γ={options.gamma:g}", None: "",
+    }  # fmt: skip
+    return values[make_strategy(options).knob]
 
 
 def summarise(
@@ -127,6 +142,7 @@ def summarise(
         model=point.model.name,
         mode=point.mode,
         options=point.options,
+        setting=describe_setting(point),
         batch_size=point.batch_size,
         problems=count,
         correct=correct,
@@ -164,7 +180,11 @@ def drift(answers: list[list[int]], exact: list[list[int]]) -> float:
 
 def peak_memory_gib() -> float:
     """Most memory held so far, by the GPU if there is one in use, else by the process."""
-    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
-        return torch.cuda.max_memory_allocated() / 2**30
+    if torch.cuda.is_available():
+        used = [torch.cuda.max_memory_allocated(gpu) for gpu in range(torch.cuda.device_count())]
+        if any(used):
+            return sum(used) / 2**30
+    import resource  # not on Windows
+
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30

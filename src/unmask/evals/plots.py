@@ -39,7 +39,7 @@ def draw_quality(axes: Axes, cells: list[dict[str, Any]]) -> None:
         above = [cell["high"] - cell["accuracy"] for cell in group]
         axes.errorbar(speeds, shares, yerr=(below, above), marker="o", capsize=2, label=label)
         for speed, share, cell in zip(speeds, shares, group, strict=True):
-            axes.annotate(knob(cell), (speed, share), (4, 4), textcoords="offset points")
+            axes.annotate(cell["setting"], (speed, share), (4, 4), textcoords="offset points")
     axes.set(xlabel="tokens/s", ylabel="accuracy (95 % interval)", title="quality and speed")
     axes.legend(fontsize=7)
 
@@ -48,7 +48,7 @@ def draw_batch(axes: Axes, cells: list[dict[str, Any]]) -> None:
     """Tokens/s against the batch size, one line a setting."""
     lines: dict[str, list[dict[str, Any]]] = {}
     for cell in cells:
-        label = " ".join(filter(None, (kind(cell, with_batch=False), knob(cell))))
+        label = " ".join(filter(None, (kind(cell, with_batch=False), cell["setting"])))
         lines.setdefault(label, []).append(cell)
     for label, line in lines.items():
         line = sorted(line, key=lambda cell: cell["batch_size"])
@@ -68,7 +68,7 @@ def draw_step_map(axes: Axes, cell: dict[str, Any]) -> None:
     grid = [padded[line * ROW_TOKENS : (line + 1) * ROW_TOKENS] for line in range(lines)]
     image = axes.imshow(grid, aspect="auto", cmap="viridis", interpolation="nearest")
     axes.set(xlabel=f"token (of {ROW_TOKENS} a line)", yticks=[])
-    axes.set_title(f"forward that decided each token: {kind(cell)} {knob(cell)}", fontsize=9)
+    axes.set_title(f"forward that decided each token: {kind(cell)} {cell['setting']}", fontsize=9)
     axes.figure.colorbar(image, ax=axes)
 
 
@@ -91,13 +91,3 @@ def kind(cell: dict[str, Any], *, with_batch: bool = True) -> str:
     if with_batch:
         words.append(f"batch {cell['batch_size']}")
     return " ".join(words)
-
-
-def knob(cell: dict[str, Any]) -> str:
-    """What sets the pace of a diffusion cell."""
-    if cell["mode"] != "diffusion":
-        return ""
-    options = cell["options"]
-    if options["strategy"] in ("topk", "random"):
-        return f"k={options['k']}"
-    return f"τ={options['threshold']:g}"

@@ -11,8 +11,8 @@ from unmask.core.backbone import Backbone
 from unmask.core.canvas import Sampling
 from unmask.decode.engine import Engine, Request, Sequence
 from unmask.decode.options import DecodeOptions
+from unmask.decode.policy import make_policy
 from unmask.decode.strategy import make_strategy
-from unmask.plugins import load_plugin
 from unmask.verify.check import tolerance_of
 
 
@@ -71,11 +71,16 @@ class Subject:
         end_token_ids: frozenset[int] = frozenset(),
     ) -> Engine:
         """An engine with these prompts submitted."""
+        options = DecodeOptions(
+            strategy=strategy, threshold=threshold, k=k, cache=cache,
+            sub_block_size=self.config.sub_block_size,
+        )  # fmt: skip
+        chosen = make_strategy(options)
         engine = Engine(
             self.backbone,
             self.config,
-            load_plugin("unmask.decode.policies", cache)(),
-            make_strategy(DecodeOptions(strategy=strategy, threshold=threshold, k=k)),
+            make_policy(options, chosen),
+            chosen,
             rows=rows or len(prompts),
             max_len=max(map(len, prompts)) + new_tokens,
             fuse_commit=fuse_commit,

@@ -14,6 +14,7 @@ class BlockPolicy:
     """Exact: what is cached cannot change."""
 
     uses_cache = True
+    covers_block = True
 
     def plan(self, canvas: Canvas, rows_B: Tensor, is_full_B: Tensor, read_offset: int) -> Spans:
         """The open block."""

@@ -19,6 +19,7 @@ class DualPolicy:
     """Fewer queries a step than `block`, at some drift."""
 
     uses_cache = True
+    covers_block = False
 
     def plan(self, canvas: Canvas, rows_B: Tensor, is_full_B: Tensor, read_offset: int) -> Spans:
         """The whole block at its first step and its commit, else the active sub-block."""

@@ -17,6 +17,7 @@ class DualReference:
     """More whole-block forwards than `dual`, on fresher keys."""
 
     uses_cache = True
+    covers_block = False
 
     def plan(self, canvas: Canvas, rows_B: Tensor, is_full_B: Tensor, read_offset: int) -> Spans:
         """The whole block, or the sub-block from its first token on."""

@@ -11,6 +11,7 @@ class NoCache:
     """Exact by construction."""
 
     uses_cache = False
+    covers_block = True
 
     def plan(self, canvas: Canvas, rows_B: Tensor, is_full_B: Tensor, read_offset: int) -> Spans:
         """From the first token to the end of the open block."""

@@ -19,7 +19,7 @@ LINE_END = 0.5
 
 
 class AdaBlock(Strategy):
-    """Looks at the whole block, so it belongs to cache policies that compute all of it."""
+    """Looks at the whole block, so it needs a cache policy that computes all of it."""
 
     scope: ClassVar[Scope] = "block"
 

@@ -6,14 +6,18 @@ gamma: a bound on what is lost by taking them for independent.
 Source: EB-Sampler, arXiv:2505.24857 (entropy-bounded unmasking).
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
-from unmask.decode.strategy import Decision, Proposal, Strategy, rank
+from unmask.decode.strategy import Decision, Knob, Proposal, Strategy, rank
 
 
 class Entropy(Strategy):
     """gamma is in nats; 0 is one token a step unless some are certain."""
+
+    knob: ClassVar[Knob | None] = "gamma"
 
     def measure(self, logits_MV: Tensor, last_MV: Tensor | None) -> Tensor:
         """Entropy in nats."""

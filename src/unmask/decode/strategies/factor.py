@@ -6,11 +6,15 @@ Sorted by falling confidence c_1 ≥ c_2 ≥ …, the first n are accepted, n th
 Source: Fast-dLLM, arXiv:2505.22618, factor-based parallel decoding.
 """
 
-from unmask.decode.strategy import Decision, Proposal, Strategy, rank
+from typing import ClassVar
+
+from unmask.decode.strategy import Decision, Knob, Proposal, Strategy, rank
 
 
 class Factor(Strategy):
     """More confident everywhere means more at once."""
+
+    knob: ClassVar[Knob | None] = "factor"
 
     def select(self, proposal: Proposal) -> Decision:
         """The condition holds for a prefix: c_n falls as n + 1 grows."""

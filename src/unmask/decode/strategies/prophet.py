@@ -12,15 +12,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from unmask.decode.strategy import Decision, Proposal, Scope, Strategy, best, top_two
+from unmask.decode.strategy import Decision, Knob, Proposal, Scope, Strategy, best, top_two
 
 BARS = ((0.33, 7.5), (0.67, 5.0), (float("inf"), 2.5))
 """(progress below, lead in logits)."""
 
 
 class Prophet(Strategy):
-    """Looks at the whole block, so it belongs to cache policies that compute all of it."""
+    """Looks at the whole block, so it needs a cache policy that computes all of it."""
 
+    knob: ClassVar[Knob | None] = None
     scope: ClassVar[Scope] = "block"
 
     def measure(self, logits_MV: Tensor, last_MV: Tensor | None) -> Tensor:

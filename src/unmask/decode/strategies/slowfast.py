@@ -1,6 +1,7 @@
 """Explore slowly until the end of the certain stretch stands still; then decode that stretch fast.
 
-1. Slow: accept the most confident. The stretch ends at the last candidate above LOW.
+1. Slow: accept the most confident. The stretch ends at the last candidate above LOW
+   (at the most confident where there is none).
 2. Its end moved by at most one place since the last step, or LONGEST steps have passed: go fast.
 3. Fast: inside the stretch accept all above HIGH, or else the most confident, until it is full.
 
@@ -13,7 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from unmask.decode.strategy import Decision, Proposal, Scope, Strategy, best
+from unmask.decode.strategy import Decision, Knob, Proposal, Scope, Strategy, best
 
 LOW, HIGH, LONGEST = 0.1, 0.85, 8
 IN_STRETCH = -1.0
@@ -22,8 +23,9 @@ the place where the stretch ended."""
 
 
 class SlowFast(Strategy):
-    """Looks at the whole block, so it belongs to cache policies that compute all of it."""
+    """Looks at the whole block, so it needs a cache policy that computes all of it."""
 
+    knob: ClassVar[Knob | None] = None
     scope: ClassVar[Scope] = "block"
 
     def select(self, proposal: Proposal) -> Decision:
@@ -43,10 +45,12 @@ class SlowFast(Strategy):
         """Memory after a slow step."""
         place_S = torch.arange(proposal.memory_BS.shape[-1])
         is_certain_BS = proposal.is_candidate_BS & (proposal.confidence_BS > LOW)
-        end_B1 = torch.where(is_certain_BS, place_S, -1).amax(-1, keepdim=True)
+        one_BS = best(proposal.confidence_BS, proposal.is_candidate_BS)
+        ends_BS = torch.where(is_certain_BS.any(-1, keepdim=True), is_certain_BS, one_BS)
+        end_B1 = torch.where(ends_BS, place_S, -1).amax(-1, keepdim=True)
         slow_B1 = proposal.memory_BS.amax(-1, keepdim=True).clamp_min(0)
         last_B1 = torch.where(slow_B1 > 0, proposal.memory_BS.argmax(-1, keepdim=True), -9)
-        stands_B1 = (end_B1 >= 0) & (((end_B1 - last_B1).abs() <= 1) | (slow_B1 + 1 >= LONGEST))
+        stands_B1 = ((end_B1 - last_B1).abs() <= 1) | (slow_B1 + 1 >= LONGEST)
         marked_BS = torch.where(place_S == end_B1, slow_B1 + 1, 0.0)
         return torch.where(stands_B1, torch.where(place_S <= end_B1, IN_STRETCH, 0.0), marked_BS)
 

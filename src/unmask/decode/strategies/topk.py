@@ -3,11 +3,15 @@
 Source: LLaDA, arXiv:2502.09992, low-confidence remasking with a linear schedule.
 """
 
-from unmask.decode.strategy import Decision, Proposal, Strategy, best
+from typing import ClassVar
+
+from unmask.decode.strategy import Decision, Knob, Proposal, Strategy, best
 
 
 class TopK(Strategy):
     """k tokens a step, fewer where fewer are hidden."""
+
+    knob: ClassVar[Knob | None] = "k"
 
     def select(self, proposal: Proposal) -> Decision:
         """Ties go to the leftmost."""

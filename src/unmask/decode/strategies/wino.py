@@ -3,7 +3,7 @@
 1. Accept all above WIDE, at most 70 % of what is hidden (no fewer than 5, no more than 20); if none
    is, the most confident.
 2. Hide again what earlier steps decided and is now less probable than the threshold; the least
-   probable first, and fewer than the step before accepted. So every step makes the block fuller.
+   probable first, and fewer than the step before accepted. So a block takes at most S steps.
 
 Source: WINO, arXiv:2507.18578 (wide-in, narrow-out); constants are those of the authors' code.
 Differs: the paper verifies a token through an extra mask token that does not see it. Our open block
@@ -24,7 +24,7 @@ class Wino(Strategy):
     revokes = True
 
     def select(self, proposal: Proposal) -> Decision:
-        """The threshold is the narrow bound; below WIDE it revokes what it has just accepted."""
+        """The threshold is the narrow bound; between WIDE and it, tokens are accepted on trial."""
         is_candidate_BS, confidence_BS = proposal.is_candidate_BS, proposal.confidence_BS
         hidden_B1 = is_candidate_BS.sum(-1, keepdim=True)
         most_B1 = (hidden_B1 * 0.7).long().clamp(5, 20)
