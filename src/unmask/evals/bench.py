@@ -79,7 +79,9 @@ def run_bench(
             exact.setdefault(twin, tokens)
         yield replace(
             cell,
-            drift=drift(tokens, exact[twin]) if twin in exact else None,
+            drift=drift(tokens, exact[twin])
+            if twin in exact and point.mode == "diffusion"
+            else None,
             ratio=_over(cell, speeds, "ar"),
             ratio_transformers=_over(cell, speeds, "transformers"),
         )

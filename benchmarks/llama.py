@@ -1,7 +1,7 @@
 """AR speed of llama.cpp on the same weights and threads, the yardstick outside Python.
 
 pip install llama-cpp-python        # builds in some minutes
-python benchmarks/llama_cpp.py model-Q4_1.gguf [model-Q8_0.gguf …] [--threads 2] [--new-tokens 64]
+python benchmarks/llama.py model-Q4_1.gguf [model-Q8_0.gguf …] [--threads 2] [--new-tokens 64]
 """
 
 import argparse
