@@ -20,7 +20,7 @@ from unmask.core.backbone import Backbone
 from unmask.core.int8 import use_int8_linear
 from unmask.core.linear import use_few_rows_linear
 from unmask.decode.autoregressive import ar_config
-from unmask.decode.model import load
+from unmask.decode.model import check_levers, load
 from unmask.verify.subject import Subject
 
 SHAPES = {
@@ -65,6 +65,7 @@ def make_subject(chosen: argparse.Namespace) -> Subject:
         model = load(chosen.model, quantize=chosen.quantize, compile=chosen.compile)
         assert model.config is not None, "a checkpoint with unmask.json"
         return Subject(backbone=model.backbone, config=model.config)
+    check_levers(chosen.quantize, compile=chosen.compile)
     shape = SHAPES[chosen.shape]
     torch.manual_seed(0)
     config = AutoConfig.for_model("llama", max_position_embeddings=8192, **shape)
@@ -72,7 +73,7 @@ def make_subject(chosen: argparse.Namespace) -> Subject:
     rows = shape["vocab_size"]
     backbone = Backbone(model, mask_token_id=rows - 1)
     use_int8_linear(model) if chosen.quantize else use_few_rows_linear(model)
-    if chosen.compile and not chosen.quantize:
+    if chosen.compile:
         backbone.compile()
     sizes = {"block_size": 32, "sub_block_size": 8}
     return Subject(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.decode.options import DecodeOptions
-from unmask.decode.strategy import Proposal, best, make_strategy, rank
+from unmask.decode.strategy import Decision, Proposal, Strategy, best, make_strategy, rank
 from unmask.errors import ConfigError
 from unmask.plugins import plugin_names
 
@@ -168,26 +168,60 @@ def proposals(draw):
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_contract(name, data):
+    threshold = data.draw(st.sampled_from([1e-6, 0.5, 1.0]))
+    check_contract(make(name, k=2, threshold=threshold), data.draw(proposals()))
+
+
+def check_contract(strategy, proposal):
     """A subset of the candidates, one at least, revokes less than it accepts, changes nothing."""
-    proposal = data.draw(proposals())
     before = [getattr(proposal, field.name).clone() for field in fields(proposal)]
-    decision = make(name, k=2).select(proposal)
+    decision = strategy.select(proposal)
     for field, value in zip(fields(proposal), before, strict=True):
         assert torch.equal(getattr(proposal, field.name), value)
     assert not (decision.accept_BS & ~proposal.is_candidate_BS).any()
-    assert decision.accept_BS.any(-1).all()
+    assert torch.equal(decision.accept_BS.any(-1), proposal.is_candidate_BS.any(-1))
     if decision.revoke_BS is not None:
         assert not (decision.revoke_BS & ~proposal.is_revocable_BS).any()
         last = (proposal.memory_BS > 0).sum(-1)
         assert (decision.revoke_BS.sum(-1) <= (last - 1).clamp_min(0)).all()
-    again = make(name, k=2).select(proposal)
+    again = strategy.select(proposal)
     assert torch.equal(again.accept_BS, decision.accept_BS)
 
 
-def test_the_contract_can_fail():
-    greedy = propose([0.5, 0.6], candidates=[True, False])
-    everything = torch.ones(1, 2, dtype=torch.bool)
-    assert (everything & ~greedy.is_candidate_BS).any()
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_without_candidates_stay_empty(name):
+    proposal = propose([[0.9, 0.9], [0.9, 0.9]], candidates=[False, False, True, True])
+    check_contract(make(name), proposal)
+    assert make(name).select(proposal).accept_BS.any(-1).tolist() == [False, True]
+
+
+class Greedy(Strategy):
+    def select(self, proposal):
+        return Decision(torch.ones_like(proposal.is_candidate_BS))
+
+
+class Idle(Strategy):
+    def select(self, proposal):
+        return Decision(torch.zeros_like(proposal.is_candidate_BS))
+
+
+class Fickle(Strategy):
+    def select(self, proposal):
+        return Decision(proposal.is_candidate_BS, proposal.is_revocable_BS)
+
+
+class Meddling(Strategy):
+    def select(self, proposal):
+        proposal.confidence_BS.zero_()
+        return Decision(proposal.is_candidate_BS)
+
+
+@pytest.mark.parametrize("bad", [Greedy, Idle, Fickle, Meddling])
+def test_the_contract_can_fail(bad):
+    proposal = propose([0.5, 0.6], candidates=[True, False], revocable=[False, True])
+    check_contract(make("threshold"), proposal)
+    with pytest.raises(AssertionError):
+        check_contract(bad(DecodeOptions()), proposal)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -217,6 +251,6 @@ def test_rank_and_best_leave_others_out():
 
 
 def test_unknown_strategy_lists_the_known_and_the_closest():
-    with pytest.raises(ConfigError, match="threshold") as caught:
+    with pytest.raises(ConfigError, match="did you mean 'threshold'") as caught:
         make("treshold")
     assert "entropy" in str(caught.value)

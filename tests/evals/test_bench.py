@@ -46,6 +46,12 @@ def test_intervals_are_wilsons():
     assert wilson(10, 10)[1] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("count", [1, 20, 50, 100, 200])
+def test_an_interval_holds_its_share_at_both_ends(count):
+    assert wilson(0, count)[0] == 0.0
+    assert wilson(count, count)[1] == 1.0
+
+
 def test_drift_counts_missing_tokens_too():
     assert drift([[1, 2]], [[1, 2]]) == 0.0
     assert drift([[1, 2, 3, 4], [5]], [[1, 9], [5]]) == 3 / 5

@@ -52,7 +52,7 @@ def _pack(module: nn.Linear) -> Any:
     zero = torch.zeros(len(scale), dtype=torch.long)
     with warnings.catch_warnings():
         # torch means to drop quantised tensors; its other int8 kernels are slower than float32
-        # on CPUs without VNNI (dev/LOG.md, 2026-11-30).
+        # for several rows on CPUs without VNNI (dev/LOG.md, 2026-11-30).
         warnings.filterwarnings("ignore", message=".*quantized tensor creation functions")
         quantized = torch.quantize_per_channel(weight, scale, zero, 0, torch.qint8)
     return torch.ops.quantized.linear_prepack(quantized, module.bias)

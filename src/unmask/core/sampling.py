@@ -62,18 +62,20 @@ def sample(logits_MV: Tensor, warmth: Warmth | None = None) -> tuple[Tensor, Ten
         at temperature 1 over the whole vocabulary, so that a threshold means the same whatever
         temperature and top-p are.
     """
-    total_M = logits_MV.logsumexp(-1)
-    best_M, tokens_M = logits_MV.max(-1)
-    if warmth is None:
-        return tokens_M, (best_M - total_M).exp()
+    tokens_M = logits_MV.argmax(-1)
+    if warmth is not None:
+        tokens_M = torch.where(warmth.temperature_M > 0, _drawn(logits_MV, warmth), tokens_M)
+    return tokens_M, confidence(logits_MV, tokens_M)
+
+
+def _drawn(logits_MV: Tensor, warmth: Warmth) -> Tensor:
+    """Gumbel-max over the nucleus."""
     warm_MV = logits_MV / warmth.temperature_M[:, None].clamp_min(1e-6)
     if warmth.top_p_M is not None:
         warm_MV = warm_MV.masked_fill(~_nucleus(warm_MV, warmth.top_p_M), float("-inf"))
     numbers_MV = uniform(warmth.seed_M, warmth.position_M, warmth.draw_M, logits_MV.shape[-1])
     exponential_MV = -torch.log1p(-numbers_MV)
-    drawn_M = (warm_MV - exponential_MV.log()).argmax(-1)
-    tokens_M = torch.where(warmth.temperature_M > 0, drawn_M, tokens_M)
-    return tokens_M, confidence(logits_MV, tokens_M)
+    return (warm_MV - exponential_MV.log()).argmax(-1)
 
 
 def confidence(logits_MV: Tensor, tokens_M: Tensor) -> Tensor:

@@ -53,6 +53,8 @@ class Sequence:
     """New tokens, up to and including the end token."""
     accepted: list[int] = field(default_factory=list)
     """For each new token the number of the forward that decided it, from 0."""
+    submitted_s: float = 0.0
+    """On the clock of `perf_counter`."""
     first_s: float = 0.0
     """Seconds from being submitted to the first committed new token."""
     is_stopped: bool = False
@@ -106,7 +108,7 @@ class Engine:
     def submit(self, request: Request) -> Sequence:
         """Queue a request; the returned sequence is filled in as it is decoded."""
         sequence = Sequence(request)
-        sequence.first_s = -perf_counter()
+        sequence.submitted_s = perf_counter()
         self._waiting.append(sequence)
         return sequence
 
@@ -201,7 +203,8 @@ class Engine:
         canvas, rows = self.canvas, slice(self.canvas.active)
         has_new_B = (canvas.start_N[rows] > canvas.prompt_N[rows]) | finished_B
         for row in (has_new_B & ~canvas.is_begun_N[rows]).nonzero()[:, 0].tolist():
-            self.sequences[row].first_s += perf_counter()
+            sequence = self.sequences[row]
+            sequence.first_s = perf_counter() - sequence.submitted_s
             canvas.is_begun_N[row] = True
 
     def _decided(self, row: int) -> list[int]:

@@ -26,7 +26,7 @@ class Policy(Protocol):
     uses_cache: bool
     """False: every forward computes its whole context."""
     covers_block: bool
-    """Every denoising step computes all of the open block."""
+    """Every denoising step computes all of the open block, so that nothing stale is read: exact."""
 
     def plan(self, canvas: Canvas, rows_B: Tensor, is_full_B: Tensor, read_offset: int) -> Spans:
         """Spans of the next forward.

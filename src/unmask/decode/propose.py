@@ -49,14 +49,12 @@ class Proposer:
         is_revocable_BS = torch.zeros_like(is_candidate_BS)
         if self.strategy.revokes:
             is_revocable_BS = self._revocable_BS(rows_B, positions_BS) & is_at_hand_BS
+        has_candidate_B = is_candidate_BS.any(-1)
+        if not bool(has_candidate_B.any()):
+            return has_candidate_B
         b, s = (is_candidate_BS | is_revocable_BS).nonzero(as_tuple=True)
-        if not bool(is_candidate_BS.any()):
-            return is_candidate_BS.any(-1)
-        standing_M = torch.where(
-            is_revocable_BS[b, s], canvas.tokens_NL[rows_B[b], positions_BS[b, s]], -1
-        )
         logits_MV = self.backbone.logits(hidden_BQE[b, read_BS[b, s]])
-        columns = self._draw(logits_MV, rows_B[b], s, positions_BS[b, s], standing_M)
+        columns = self._draw(logits_MV, rows_B[b], s, positions_BS[b, s], is_revocable_BS[b, s])
         tokens_BS, confidence_BS, measure_BS = (
             torch.zeros(read_BS.shape, dtype=column.dtype).index_put((b, s), column)
             for column in columns
@@ -67,13 +65,12 @@ class Proposer:
             memory_BS=canvas.memory_NS[rows_B], positions_BS=positions_BS,
             step_B=canvas.step_N[rows_B], seed_B=canvas.seed_N[rows_B],
         )  # fmt: skip
-        self._carry_out(rows_B, proposal, is_step_B)
-        return is_candidate_BS.any(-1)
+        self._carry_out(rows_B, proposal, is_step_B & has_candidate_B)
+        return has_candidate_B
 
-    def _carry_out(self, rows_B: Tensor, proposal: Proposal, is_step_B: Tensor) -> None:
+    def _carry_out(self, rows_B: Tensor, proposal: Proposal, moves_B: Tensor) -> None:
         canvas, decision = self.canvas, self.strategy.select(proposal)
         if decision.memory_BS is not None:
-            moves_B = is_step_B & proposal.is_candidate_BS.any(-1)
             canvas.memory_NS[rows_B[moves_B]] = decision.memory_BS[moves_B]
         if decision.revoke_BS is not None:
             canvas.revoke(rows_B, decision.revoke_BS)
@@ -105,13 +102,13 @@ class Proposer:
 
     def _draw(
         self, logits_MV: Tensor, rows_M: Tensor, s_M: Tensor, positions_M: Tensor,
-        standing_M: Tensor,
+        stands_M: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         """Tokens, confidence and measure on the host; where a token stands, it is the token."""
         drawn_M, confidence_M = sample(logits_MV, self._warmth(rows_M, positions_M))
         if self.strategy.revokes:
-            standing_M = standing_M.to(drawn_M.device)
-            drawn_M = torch.where(standing_M >= 0, standing_M, drawn_M)
+            standing_M = self.canvas.tokens_NL[rows_M, positions_M].to(drawn_M.device)
+            drawn_M = torch.where(stands_M.to(drawn_M.device), standing_M, drawn_M)
             confidence_M = confidence(logits_MV, drawn_M)
         measure_M = self.strategy.measure(logits_MV, self._last(logits_MV, rows_M, s_M))
         columns = [drawn_M, confidence_M, *([] if measure_M is None else [measure_M])]

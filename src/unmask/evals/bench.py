@@ -10,12 +10,11 @@ import torch
 
 import unmask
 from unmask.decode.model import Generation, Model
+from unmask.decode.policy import Policy
 from unmask.decode.text import Prompt
 from unmask.evals.cell import Cell, Point, describe_setting, drift, summarise
 from unmask.evals.problems import Problem
-
-EXACT = ("none", "block")
-"""Cache policies that change nothing."""
+from unmask.plugins import load_plugin
 
 
 def run_point(
@@ -74,14 +73,15 @@ def run_bench(
         cell, answers = run_point(point, problems, repeats, tell, full_warm_up=full_warm_up)
         speeds[cell.mode, cell.batch_size] = cell.tokens_per_s
         tokens = [answer.token_ids for answer in answers]
-        twin = (point.mode, point.batch_size, replace(point.options, cache="block"))
-        if point.options.cache in EXACT:
-            exact.setdefault(twin, tokens)
+        wanted = None
+        if point.mode == "diffusion":
+            twin = (point.batch_size, replace(point.options, cache=""))
+            if is_exact(point):
+                exact.setdefault(twin, tokens)
+            wanted = exact.get(twin)
         yield replace(
             cell,
-            drift=drift(tokens, exact[twin])
-            if twin in exact and point.mode == "diffusion"
-            else None,
+            drift=None if wanted is None else drift(tokens, wanted),
             ratio=_over(cell, speeds, "ar"),
             ratio_transformers=_over(cell, speeds, "transformers"),
         )
@@ -92,10 +92,16 @@ def _over(cell: Cell, speeds: dict[tuple[str, int], float], mode: str) -> float 
     return None if base is None else cell.tokens_per_s / base
 
 
+def is_exact(point: Point) -> bool:
+    """Whether the cache policy changes nothing."""
+    policy: Policy = load_plugin("unmask.decode.policies", point.options.cache)
+    return policy.covers_block
+
+
 def in_order(points: list[Point]) -> list[Point]:
     """Denominators first, then exact cache policies, then the rest as they were."""
     modes = ["transformers", "ar", "diffusion"]
-    return sorted(points, key=lambda p: (modes.index(p.mode), p.options.cache not in EXACT))
+    return sorted(points, key=lambda p: (modes.index(p.mode), not is_exact(p)))
 
 
 def describe_point(point: Point | Cell) -> str:
