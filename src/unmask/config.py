@@ -10,7 +10,7 @@ from unmask.errors import ConfigError, ModelError, unknown_name
 
 FILE_NAME = "unmask.json"
 
-Context = Literal["block", "causal"]
+Context = Literal["block", "causal", "draft"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,8 @@ class DiffusionConfig:
 
     context: Context = "block"
     """What committed tokens attend to: `block` = bidirectional inside a block, causal across
-    blocks (Fast-dLLM v2); `causal` = strictly causal, the AR model itself (ours)."""
+    blocks (Fast-dLLM v2); `causal` = strictly causal, the AR model itself (ours); `draft` = causal
+    for masks too, which may stand anywhere: they draft what the AR model verifies (ours)."""
     block_size: int = 32
     """S, tokens denoised together (Fast-dLLM v2)."""
     sub_block_size: int = 8

@@ -94,6 +94,31 @@ def test_adapt_then_verify_then_inspect_then_bench(run, parent, data, tmp_path):
     assert "TPF =" in bench["definitions"]
 
 
+def test_a_denoiser_from_its_parents_own_answers(run, parent, data, tmp_path):
+    """Distil, adapt, verify, inspect, generate, bench: lossless decoding by the command line."""
+    asked, own, out = tmp_path / "asked.jsonl", tmp_path / "own.jsonl", tmp_path / "out"
+    asked.write_text("".join(f'{{"prompt": "say {word}"}}\n' for word in ("a", "bc", "def")))
+    told = as_json(run("distill", parent, "--prompts", asked, "-o", own, "--max-new-tokens", 12,
+                       "--json"))["told"]  # fmt: skip
+    assert (told["rows"], told["new_rows"]) == (3, 3)
+    made = as_json(run("adapt", parent, "--data", own, "--out", out, "--recipe", "denoiser_lora",
+                       "--steps", 2, "--set", "lora_rank=2", "--json"))  # fmt: skip
+    assert made["plan"]["supervised_tokens"] > 0
+    code, text, _ = run("verify", out)
+    assert code == 0
+    assert text.count("holds") == 7
+    facts = as_json(run("inspect", out, "--json"))
+    assert (facts["regime"]["context"], facts["can"]["speculative"]) == ("draft", "yes")
+    assert facts["can"]["diffusion"].startswith("no: ")
+    few = ["--max-new-tokens", 9, "--json"]
+    answers = [as_json(run("generate", model, "hello", "--mode", mode, *few))
+               for model, mode in ((out, "speculative"), (out, "ar"), (parent, "ar"))]  # fmt: skip
+    assert answers[0]["token_ids"] == answers[1]["token_ids"] == answers[2]["token_ids"]
+    assert as_json(run("generate", out, "hello", *few))["mode"] == "speculative"
+    cells = as_json(run("bench", out, "--data", own, "--limit", 2, *few))["cells"]
+    assert [(cell["mode"], cell["drift"]) for cell in cells] == [("ar", None), ("speculative", 0.0)]
+
+
 def test_verify_exits_with_one_when_a_promise_is_broken(run, adapted, monkeypatch):
     from unmask.core.backbone import Backbone
 
@@ -164,6 +189,27 @@ BAD = [
     (["plot", "DATA", "--out", "picture.txt"], "must end in"),
     (["bench", "ADAPTED", "--modes", "art", "--data", "DATA"], "unknown mode"),
     (["demo", "--minutes", "-1"], "--minutes"),
+    (["generate", "ADAPTED", "hi", "--mode", "speculative"], "cannot verify its own drafts"),
+    (["generate", "ADAPTED", "hi", "--draft-length", "-1"], "draft_length must be"),
+    (
+        [
+            "adapt",
+            "PARENT",
+            "--data",
+            "DATA",
+            "--out",
+            "OUT",
+            "--recipe",
+            "denoiser_lora",
+            "--set",
+            "trainable=full",
+        ],
+        "needs trainable lora",
+    ),
+    (["distill", "PARENT", "--prompts", "BROKEN", "-o", "OUT"], "broken.jsonl:1 is not JSON"),
+    (["distill", "PARENT", "--prompts", "gym:gsm_symbolic", "-o", "OUT"], "--limit"),
+    (["distill", "PARENT", "--prompts", "DATA", "-o", "OUT", "--limit", "0"], "--limit"),
+    (["distill", "PARENT", "--prompts", "missing.jsonl", "-o", "OUT"], "cannot read"),
 ]
 
 

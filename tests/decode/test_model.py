@@ -28,7 +28,7 @@ def test_counts_are_consistent(model):
 
 def test_ar_mode_is_stock_generate(model):
     answer = model.generate("hello", mode="ar", max_new_tokens=20)[0]
-    ids = torch.tensor([model._encode("hello", raw=False)])
+    ids = torch.tensor([model.encode("hello")])
     with model.backbone.stock() as stock:
         output = stock.generate(
             ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=20,

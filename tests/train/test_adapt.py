@@ -38,11 +38,15 @@ def same(a, b):
     return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
 
 
-@pytest.mark.parametrize("trainable", ["full", "lora"])
-@pytest.mark.parametrize("objective", ["diffusion", "ar"])
-def test_resumed_run_equals_uninterrupted_bit_for_bit(tmp_path, parent, data, trainable, objective):
-    chosen = recipe(trainable=trainable, objective=objective,
-                    context="causal" if objective == "ar" else "block")  # fmt: skip
+@pytest.mark.parametrize(
+    ("trainable", "objective", "context"),
+    [("full", "diffusion", "block"), ("lora", "diffusion", "block"), ("full", "ar", "causal"),
+     ("lora", "ar", "causal"), ("lora", "diffusion", "draft")],
+)  # fmt: skip
+def test_resumed_run_equals_uninterrupted_bit_for_bit(
+    tmp_path, parent, data, trainable, objective, context
+):
+    chosen = recipe(trainable=trainable, objective=objective, context=context)
     whole = adapt(str(parent), str(data), tmp_path / "whole", recipe=chosen, budget=Budget(steps=6))
     halves = tmp_path / "halves"
     adapt(str(parent), str(data), halves, recipe=chosen, budget=Budget(steps=2))
@@ -88,6 +92,24 @@ def test_lora_result_is_an_ordinary_peft_folder(tmp_path, parent, data):
     assert torch.equal(embedding[:-1], untouched)
     moved = embedding[config.mask_token_id] - untouched.mean(0)
     assert moved.abs().max() > 1e-5  # the mask embedding was trained
+
+
+def test_a_denoiser_is_not_a_parent(tmp_path, parent, data):
+    chosen = recipe(context="draft", trainable="lora")
+    out = adapt(str(parent), str(data), tmp_path / "out", recipe=chosen, budget=Budget(steps=1))
+    with pytest.raises(TrainingError, match="is a denoiser; adapt its parent"):
+        adapt(str(out), str(data), tmp_path / "again", recipe=chosen, budget=Budget(steps=1))
+
+
+def test_a_denoiser_for_another_parent_is_refused(tmp_path, parent, data):
+    chosen = recipe(context="draft", trainable="lora")
+    out = adapt(str(parent), str(data), tmp_path / "out", recipe=chosen, budget=Budget(steps=1))
+    settings = json.loads((out / "adapter_config.json").read_text())
+    other = save_parent(tmp_path / "other", num_hidden_layers=1)
+    settings["base_model_name_or_path"] = str(other)
+    (out / "adapter_config.json").write_text(json.dumps(settings))
+    with pytest.raises(ModelError, match="do not belong together: 14 adapters"):
+        load(str(out))
 
 
 def test_ar_run_leaves_a_model_that_is_not_a_diffusion_model(tmp_path, parent, data):

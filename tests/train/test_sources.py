@@ -83,3 +83,13 @@ def test_line_separators_inside_a_string_do_not_end_a_row(tmp_path):
 def test_seeds_that_would_reach_into_evaluation_are_refused(seed):
     with pytest.raises(ConfigError, match="gym seed"):
         GymSource("gym:gsm_symbolic", seed=seed)
+
+
+def test_sources_with_commas_take_turns(tmp_path, data):
+    mixed = open_source(f"gym:number_filtering, {data}", seed=3)
+    gym, own = GymSource("gym:number_filtering", seed=3), open_source(str(data), seed=3)
+    assert [mixed.row(i) for i in range(4)] == [gym.row(0), own.row(0), gym.row(1), own.row(1)]
+    assert gym.fingerprint in mixed.fingerprint
+    assert own.fingerprint in mixed.fingerprint
+    with pytest.raises(ConfigError, match="gym task"):
+        open_source("gym:number_filtering,gym:nonsense", seed=0)

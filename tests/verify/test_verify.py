@@ -2,11 +2,16 @@
 
 import pytest
 import torch
-from conftest import FAMILIES, MASK, make_backbone, make_config
+from conftest import FAMILIES, MASK, make_backbone, make_config, make_model
 
 from unmask.core import canvas as canvas_module
+from unmask.core.backbone import Backbone
+from unmask.core.denoiser import GatedLinear, add_denoiser, gated_parts
+from unmask.core.masks import dense_mask
 from unmask.decode import forward
-from unmask.verify import engine_checks, model_checks
+from unmask.decode.speculative import SpeculativeEngine
+from unmask.train import objective
+from unmask.verify import draft_checks, engine_checks, model_checks
 from unmask.verify.subject import Subject
 from unmask.verify.suite import DIFFUSION_CHECKS, run_checks
 
@@ -22,6 +27,48 @@ def test_all_promises_hold(family, context, shift):
 
 def test_parent_is_checked_as_ar_only():
     assert len(list(run_checks(make_backbone(), None))) == 2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_promises_hold_for_a_denoiser(family):
+    for check in run_checks(make_denoiser(family), make_config(context="draft")):
+        assert check.holds, check
+
+
+def make_denoiser(family="llama"):
+    model = make_model(family)
+    gate = add_denoiser(model, rank=4, alpha=8, mask_token_id=MASK)
+    for _, part in gated_parts(model):
+        for weight in part.parameters(recurse=False):
+            torch.nn.init.normal_(weight, std=0.1)
+    return Backbone(model, mask_token_id=MASK, gate=gate)
+
+
+def test_a_broken_denoiser_is_found(monkeypatch):
+    tried = Subject(backbone=make_denoiser(), config=make_config(context="draft"))
+    assert draft_checks.speculative_is_stock_generate(tried).holds
+
+    def keep_wrong(self, rows, tokens, confidence, held):  # believes one draft too many
+        keep(self, rows, tokens, confidence, (held + 1).clamp_max(tokens.shape[1] - 1))
+
+    keep = SpeculativeEngine._keep
+    with monkeypatch.context() as patch:
+        patch.setattr(SpeculativeEngine, "_keep", keep_wrong)
+        assert not draft_checks.speculative_is_stock_generate(tried).holds
+
+    def always_open(self, input):
+        return self.base(input) + input @ self.lora_A.T @ self.lora_B.T * self.scale
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GatedLinear, "forward", always_open)
+        assert not draft_checks.parent_is_untouched(tried).holds
+
+    def sees_later_masks(query, key, _context):
+        return dense_mask(query, key, "causal")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(objective, "dense_mask", sees_later_masks)
+        assert not draft_checks.window_logits_are_drafting_logits(tried).holds
 
 
 def subject(**settings):

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from unmask.evals.cell import Cell, Point
     from unmask.evals.problems import Problem
 
-Modes = Annotated[str, typer.Option(help="Of ar, diffusion, transformers (its own generate).")]
+Modes = Annotated[
+    str | None,
+    typer.Option(
+        help="Of ar, diffusion, speculative, transformers (its own generate); ar and what the "
+        "checkpoint is for if unset."
+    ),
+]
 SubBlockSizes = Annotated[str | None, typer.Option("--sub-block-size", help="Comma-separated.")]
 ArModel = Annotated[
     str | None,
@@ -30,14 +36,14 @@ IgnoreEos = Annotated[
     bool, typer.Option("--ignore-eos", help="Answers of full length, for timing.")
 ]
 
-MODES = ("ar", "diffusion", "transformers")
+MODES = ("ar", "diffusion", "speculative", "transformers")
 
 
 def command(
     model: options.ModelArgument,
     data: Annotated[str, typer.Option(help="gym:NAME or file.jsonl.")] = "gym:gsm_symbolic",
     limit: Annotated[int, typer.Option(help="Problems.")] = 20,
-    modes: Modes = "ar,diffusion",
+    modes: Modes = None,
     strategies: Annotated[str, typer.Option(help="Comma-separated.")] = "threshold",
     thresholds: Annotated[str, typer.Option(help="Comma-separated.")] = "1.0,0.9",
     k: Annotated[str, typer.Option(help="Of topk and random; comma-separated.")] = "1",
@@ -49,6 +55,7 @@ def command(
     max_new_tokens: options.MaxNewTokens = 256,
     ignore_eos: IgnoreEos = False,
     fuse_commit: options.FuseCommit = False,
+    draft_length: options.DraftLength = None,
     out: Annotated[Path | None, typer.Option(help="Results as JSON, for unmask plot.")] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -59,11 +66,12 @@ def command(
     seed: options.Seed = 0,
 ) -> None:
     """Compare operating points of MODEL on the same problems."""
-    output = Output(as_json=json, quiet=quiet)
     from unmask.evals.problems import load_problems
 
+    output = Output(as_json=json, quiet=quiet)
     common: dict[str, Any] = {"max_new_tokens": max_new_tokens, "seed": seed,
-                              "ignore_eos": ignore_eos, "fuse_commit": fuse_commit}  # fmt: skip
+                              "ignore_eos": ignore_eos, "fuse_commit": fuse_commit,
+                              "draft_length": draft_length}  # fmt: skip
     axes: dict[str, list[Any]] = {
         "strategy": _names(strategies),
         "threshold": _numbers("thresholds", thresholds, float),
@@ -72,32 +80,36 @@ def command(
         "sub_block_size": _sizes(sub_block_sizes),
     }
     batches = _numbers("batch-sizes", batch_sizes, int)
-    _check(limit=limit, repeats=repeats, batches=batches, out=out)
-    grid = operating_points(_names(modes), axes, common)  # fails before anything is loaded
-    where: dict[str, Any] = {"device": device, "dtype": dtype}
-    levers: dict[str, Any] = {"quantize": quantize, "compile": compile}
+    _check(limit, repeats, batches, out)
+    grid = operating_points(_names(modes or "ar,diffusion"), axes, common)  # fails early
     problems = load_problems(data, limit, seed=seed)
-    loaded = load_model(model, output, **levers, **where)
-    parent = ar_model or model
-    ar = load_model(parent, output, **levers, **where) if ar_model else loaded
-    # Our layers are not what transformers runs, so it gets weights of its own.
-    stock = load_model(parent, output, **where) if "transformers" in modes else None
+
+    def load(name: str, **levers: Any) -> "Model":
+        return load_model(name, output, device=device, dtype=dtype, **levers)
+
+    loaded = load(model, quantize=quantize, compile=compile)
+    if modes is None:
+        grid = operating_points(["ar", loaded.own_mode], axes, common)
+    ar = load(ar_model, quantize=quantize, compile=compile) if ar_model else loaded
+    stock = load(ar_model or model) if "transformers" in (modes or "") else None
     points = place(grid, batches, loaded, ar, stock)
-    results = {"data": data, "seed": seed}
-    cells = measure(
-        loaded, points, problems, results, output, repeats=repeats, full_warm_up=compile, out=out
-    )
+    results: dict[str, Any] = {"data": data, "seed": seed}
+    measure(loaded, points, problems, results, output, repeats, out, full_warm_up=compile)
     if json:
         output.emit(results)
     else:
-        output.data.print(bench_table(cells))
-        output.words.print(results["definitions"], style="dim")
+        _show(results, output)
+
+
+def _show(results: dict[str, Any], output: Output) -> None:
+    output.data.print(bench_table(results["cells"]))
+    output.words.print(results["definitions"], style="dim")
 
 
 def measure(
     model: "Model", points: "list[Point]", problems: "list[Problem]", results: dict[str, Any],
-    output: Output, *, repeats: int, full_warm_up: bool, out: Path | None,
-) -> "list[Cell]":  # fmt: skip
+    output: Output, repeats: int, out: Path | None, *, full_warm_up: bool,
+) -> None:  # fmt: skip
     """Run the points; `results` and the file `out` grow with each."""
     with output.bar("warming up") as show:
         from unmask.evals.bench import machine_stamp, run_bench
@@ -109,7 +121,6 @@ def measure(
             cells.append(cell)
             if out is not None:
                 _write(out, results, output)
-    return cells
 
 
 def operating_points(
@@ -120,7 +131,7 @@ def operating_points(
     Raises:
         ConfigError: a mode or a setting that is not known.
     """
-    from unmask.decode.options import DecodeOptions
+    from unmask.decode.options import DecodeOptions, Mode
     from unmask.decode.policy import make_policy
     from unmask.decode.strategy import make_strategy
 
@@ -130,10 +141,12 @@ def operating_points(
         if mode not in MODES:
             raise ConfigError(unknown_name("mode", mode, MODES))
         if mode != "diffusion":
-            points.append((mode, DecodeOptions(mode="ar", **common)))
+            own: Mode = "speculative" if mode == "speculative" else "ar"
+            points.append((mode, DecodeOptions(mode=own, **common)))
             continue
         for values in itertools.product(*axes.values()):
-            chosen = DecodeOptions(**dict(zip(axes, values, strict=True)), **common)
+            axis = dict(zip(axes, values, strict=True))
+            chosen = DecodeOptions(mode="diffusion", **axis, **common)
             strategy = make_strategy(chosen)
             make_policy(chosen, strategy)
             if strategy.knob != "threshold":
@@ -148,16 +161,19 @@ def place(
     grid: list[tuple[str, Any]], batches: list[int], model: "Model", ar: "Model",
     stock: "Model | None",
 ) -> "list[Point]":  # fmt: skip
-    """Who runs each point, at each batch size; denominators first."""
+    """Who runs each point, at each batch size; denominators first.
+
+    Our layers are not what transformers runs, so that `stock` has weights of its own.
+    """
     from unmask.evals.baseline import TransformersBaseline
     from unmask.evals.bench import in_order
     from unmask.evals.cell import Answerer, Point
 
-    subjects: dict[str, Answerer] = {"ar": ar, "diffusion": model}
+    subjects: dict[str, Answerer] = {"ar": ar, "diffusion": model, "speculative": model}
     if stock is not None:
         subjects["transformers"] = TransformersBaseline(stock)
     for mode, chosen in grid:
-        if mode == "diffusion":
+        if subjects[mode] is model:
             model.decode_config(chosen)  # a wrong mode should fail before anything is timed
     return in_order([
         Point(subjects[mode], chosen, batch, mode) for batch in batches for mode, chosen in grid
@@ -182,7 +198,7 @@ def _numbers(name: str, text: str, kind: Callable[[str], Any]) -> list[Any]:
     return numbers
 
 
-def _check(*, limit: int, repeats: int, batches: list[int], out: Path | None) -> None:
+def _check(limit: int, repeats: int, batches: list[int], out: Path | None) -> None:
     """What can be known to fail before anything is loaded."""
     from unmask.decode.model import MAX_ROWS
 

@@ -10,7 +10,7 @@ from unmask.errors import PromptError
 
 def command(
     model: options.ModelArgument,
-    mode: options.Mode = "diffusion",
+    mode: options.Mode = None,
     strategy: options.Strategy = "threshold",
     threshold: options.Threshold = 0.9,
     k: options.K = 1,
@@ -19,6 +19,7 @@ def command(
     cache: options.Cache = "block",
     fuse_commit: options.FuseCommit = False,
     sub_block_size: options.SubBlockSize = None,
+    draft_length: options.DraftLength = None,
     max_new_tokens: options.MaxNewTokens = 256,
     temperature: options.Temperature = 0.0,
     top_p: options.TopP = 1.0,
@@ -35,7 +36,8 @@ def command(
     settings: dict[str, Any] = {
         "mode": mode, "strategy": strategy, "threshold": threshold, "k": k, "factor": factor,
         "gamma": gamma, "cache": cache, "fuse_commit": fuse_commit,
-        "sub_block_size": sub_block_size, "max_new_tokens": max_new_tokens,
+        "sub_block_size": sub_block_size, "draft_length": draft_length,
+        "max_new_tokens": max_new_tokens,
         "temperature": temperature, "top_p": top_p, "seed": seed,
     }  # fmt: skip
     check_settings(settings)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def command(
     model: options.ModelArgument,
     prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="The prompt; - = stdin.")] = "-",
-    mode: options.Mode = "diffusion",
+    mode: options.Mode = None,
     strategy: options.Strategy = "threshold",
     threshold: options.Threshold = 0.9,
     k: options.K = 1,
@@ -26,6 +26,7 @@ def command(
     cache: options.Cache = "block",
     fuse_commit: options.FuseCommit = False,
     sub_block_size: options.SubBlockSize = None,
+    draft_length: options.DraftLength = None,
     max_new_tokens: options.MaxNewTokens = 256,
     temperature: options.Temperature = 0.0,
     top_p: options.TopP = 1.0,
@@ -46,7 +47,8 @@ def command(
     settings: dict[str, Any] = {
         "mode": mode, "strategy": strategy, "threshold": threshold, "k": k, "factor": factor,
         "gamma": gamma, "cache": cache, "fuse_commit": fuse_commit,
-        "sub_block_size": sub_block_size, "max_new_tokens": max_new_tokens,
+        "sub_block_size": sub_block_size, "draft_length": draft_length,
+        "max_new_tokens": max_new_tokens,
         "temperature": temperature, "top_p": top_p, "stop": tuple(stop or ()), "seed": seed,
     }  # fmt: skip
     check_settings(settings)

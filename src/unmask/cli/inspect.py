@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.cli import options
 from unmask.cli.console import Output, load_model
+from unmask.errors import ModelError
 
 if TYPE_CHECKING:
     from unmask.decode.model import Model
@@ -62,5 +63,21 @@ def describe_model(model: "Model") -> dict[str, Any]:
         "base_model": config.base_model,
     }
     facts["provenance"] = config.provenance
-    ar = "yes" if config.context == "causal" else "yes, but its context was not trained causally"
-    return {**facts, "can": {"ar": ar, "diffusion": "yes"}}
+    return {**facts, "can": _modes(model)}
+
+
+def _modes(model: "Model") -> dict[str, str]:
+    """What each mode says to this checkpoint."""
+    from unmask.decode.options import DecodeOptions, Mode
+
+    modes: tuple[Mode, ...] = ("ar", "diffusion", "speculative")
+    can: dict[str, str] = {}
+    for mode in modes:
+        try:
+            model.decode_config(DecodeOptions(mode=mode))
+            can[mode] = "yes"
+        except ModelError as error:
+            can[mode] = f"no: {error}"
+    if model.config is not None and model.config.context == "block":
+        can["ar"] = "yes, but its context was not trained causally"
+    return can

@@ -20,7 +20,17 @@ Compile = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Of everything that is drawn at random.")]
 
-Mode = Annotated[str, typer.Option(help="diffusion or ar.")]
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        help="diffusion, ar, or speculative (the tokens of ar, drafted and verified); what the "
+        "checkpoint is for if unset."
+    ),
+]
+DraftLength = Annotated[
+    int | None,
+    typer.Option(help="Tokens to draft at a time; what pays most by measurement if unset."),
+]
 Strategy = Annotated[
     str,
     typer.Option(

@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask
+from transformers import DynamicCache
 
 from unmask.core import attention
 from unmask.core.cache import BlockCache
 from unmask.core.compiled import compile_layers
+from unmask.core.denoiser import Gate
 from unmask.core.linear import plain_linear
 from unmask.errors import ModelError
 
@@ -24,14 +26,18 @@ class Backbone:
     Args:
         model: any `AutoModelForCausalLM`; its attention function is set to ours.
         mask_token_id: never predicted; None for a model that is not adapted.
+        gate: of the model's denoiser, if it has one.
 
     Raises:
         ModelError: the model is not known to be computed rightly this way.
     """
 
-    def __init__(self, model: Any, *, mask_token_id: int | None = None) -> None:
+    def __init__(
+        self, model: Any, *, mask_token_id: int | None = None, gate: Gate | None = None
+    ) -> None:
         self.model = model
         self.mask_token_id = mask_token_id
+        self.gate = gate or Gate()
         self.decoder = model.get_decoder()
         self.head = model.get_output_embeddings()
         self.logit_scale = 1.0
@@ -66,7 +72,9 @@ class Backbone:
         tokens_BQ: Tensor,
         positions_BQ: Tensor,
         mask: Tensor | BlockMask | None,
-        cache: BlockCache | None = None,
+        cache: BlockCache | DynamicCache | None = None,
+        *,
+        masks: int = 0,
     ) -> Tensor:
         """Final hidden states (B, Q, E), after the last norm.
 
@@ -74,18 +82,24 @@ class Backbone:
             tokens_BQ: int64 token ids.
             positions_BQ: int64 positions for the rotary embedding.
             mask: (B, 1, Q, K) bool or a `BlockMask`; None = every query sees every key.
-            cache: keys and values go where `BlockCache.aim` said; None = no cache.
+            cache: keys and values go where `BlockCache.aim` said, or behind those that a
+                `DynamicCache` has; None = no cache.
+            masks: how many of the last queries are masks, for a denoiser to act on.
         """
-        if self._is_compiled and mask is None and cache is not None:
+        if self._is_compiled and mask is None and isinstance(cache, BlockCache):
             rows, queries = tokens_BQ.shape  # a mask of ones is cheaper than another compilation
             mask = torch.ones(rows, 1, queries, cache.window, dtype=torch.bool, device=self.device)
-        output = self.decoder(
-            input_ids=tokens_BQ,
-            position_ids=positions_BQ,
-            attention_mask=mask,
-            cache=cache,
-            use_cache=cache is not None,
-        )
+        self.gate.masks = masks
+        try:
+            output = self.decoder(
+                input_ids=tokens_BQ,
+                position_ids=positions_BQ,
+                attention_mask=mask,
+                cache=cache,
+                use_cache=cache is not None,
+            )
+        finally:
+            self.gate.masks = 0
         return output.last_hidden_state  # type: ignore[no-any-return]
 
     def logits(self, hidden_ME: Tensor) -> Tensor:

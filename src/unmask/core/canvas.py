@@ -112,14 +112,19 @@ class Canvas:
 
     def accept(self, rows_B: Tensor, accept_BS: Tensor, tokens_BS: Tensor, confidence_BS: Tensor,
                ) -> None:  # fmt: skip
-        """Fix the tokens where `accept_BS` is True, and end rows at their first end token."""
+        """Fix the tokens of the open block where `accept_BS` is True."""
         b, s = accept_BS.nonzero(as_tuple=True)
         rows_M, positions_M = rows_B[b], self.start_N[rows_B[b]] + s
-        self.tokens_NL[rows_M, positions_M] = tokens_BS[b, s]
-        self.confidence_NL[rows_M, positions_M] = confidence_BS[b, s]
+        self.settle(rows_M, positions_M, tokens_BS[b, s], confidence_BS[b, s])
+
+    def settle(self, rows_M: Tensor, positions_M: Tensor, tokens_M: Tensor, confidence_M: Tensor,
+               ) -> None:  # fmt: skip
+        """Fix tokens anywhere, and end rows at their first end token."""
+        self.tokens_NL[rows_M, positions_M] = tokens_M
+        self.confidence_NL[rows_M, positions_M] = confidence_M
         self.accepted_NL[rows_M, positions_M] = self.forwards_N3[rows_M].sum(-1) - 1
         self.is_masked_NL[rows_M, positions_M] = False
-        is_end_M = (tokens_BS[b, s][:, None] == self.ends_NE[rows_M]).any(-1)
+        is_end_M = (tokens_M[:, None] == self.ends_NE[rows_M]).any(-1)
         self.pull_in(rows_M[is_end_M], positions_M[is_end_M] + 1)
 
     def pull_in(self, rows_M: Tensor, end_M: Tensor) -> None:

@@ -1,9 +1,9 @@
 """Which token sees which: one rule, read off four integers per token. Knows no model.
 
 1. Tokens of different documents never see each other (fillers have a document of their own).
-2. clean → clean: the same or an earlier block (`block`), the same or an earlier place (`causal`).
+2. clean → clean: the same or an earlier block (`block`), the same or an earlier place (else).
 3. noisy → clean: strictly earlier blocks.
-4. noisy → noisy: the same view of the same block.
+4. noisy → noisy: the same view of the same block; in context `draft` no later place of it.
 5. clean → noisy: never.
 
 Source: Fast-dLLM v2, arXiv:2509.26328, its attention mask; rule 2 `causal` and several views
@@ -50,11 +50,11 @@ def sees(query: Places, key: Places, context: Context) -> Tensor:
     >>> sees(noisy, clean, "block")
     tensor([ True, False])
     """
-    if context == "block":
-        clean_to_clean = key.block <= query.block
-    else:
-        clean_to_clean = key.position <= query.position
+    is_past = key.position <= query.position
+    clean_to_clean = key.block <= query.block if context == "block" else is_past
     same_view = (query.stream == key.stream) & (query.block == key.block)
+    if context == "draft":
+        same_view &= is_past
     to_clean = torch.where(query.stream == CLEAN, clean_to_clean, key.block < query.block)
     seen = torch.where(key.stream == CLEAN, to_clean, same_view)
     return seen & (query.document == key.document)

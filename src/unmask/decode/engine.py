@@ -191,7 +191,11 @@ class Engine:
     ) -> None:
         """Accept tokens; ask the stop checks of the rows that got some."""
         has_new_B = self.proposer.decide(rows_B, first_B, hidden_BQE, is_step_B)
-        for row in rows_B[has_new_B].tolist():
+        self._ask_stops(rows_B[has_new_B])
+
+    def _ask_stops(self, rows_B: Tensor) -> None:
+        """End rows whose new tokens hold a stop."""
+        for row in rows_B.tolist():
             stop = self.sequences[row].request.stop
             keep = None if stop is None else stop(self._decided(row))
             if keep is not None:

@@ -24,7 +24,9 @@ class Forward:
         rows, max_len = canvas.tokens_NL.shape
         self.cache = backbone.new_cache(rows, max_len) if uses_cache else None
 
-    def hidden_BQE(self, rows_B: Tensor, first_B: Tensor, width: int, open_B: Tensor) -> Tensor:
+    def hidden_BQE(
+        self, rows_B: Tensor, first_B: Tensor, width: int, open_B: Tensor, *, masks: int = 0
+    ) -> Tensor:
         """Hidden states of [first, first + width) in each row.
 
         Args:
@@ -32,6 +34,7 @@ class Forward:
             first_B: where each row's span starts.
             width: Q.
             open_B: where clean context ends; what follows is one noisy block, if it is seen at all.
+            masks: how many of the last positions a denoiser takes for masks.
         """
         device = self.backbone.device
         positions_BQ = first_B[:, None] + torch.arange(width)
@@ -54,6 +57,7 @@ class Forward:
             positions_BQ.to(device),
             None if bool(mask.all()) else mask.to(device),
             self.cache,
+            masks=masks,
         )
 
     def _places(self, positions_BQ: Tensor, open_B: Tensor, past_B: Tensor) -> Places:

@@ -12,9 +12,11 @@ from unmask.core.canvas import Sampling
 from unmask.core.int8 import use_int8_linear
 from unmask.core.linear import use_few_rows_linear
 from unmask.decode.autoregressive import ar_config
+from unmask.decode.draft_length import DraftLength, FixedLength
 from unmask.decode.engine import Engine, Request, Sequence, Snapshot
-from unmask.decode.options import DecodeOptions, OptionValues
+from unmask.decode.options import DecodeOptions, Mode, OptionValues
 from unmask.decode.policy import make_policy
+from unmask.decode.speculative import SpeculativeEngine
 from unmask.decode.stats import Nfe, tokens_per_forward
 from unmask.decode.strategy import make_strategy
 from unmask.decode.text import (
@@ -91,6 +93,7 @@ class Model:
             use_few_rows_linear(checkpoint.model)
         if compile:
             self.backbone.compile()
+        self._draft_length = DraftLength(1 if self.config is None else self.config.block_size)
 
     @property
     def name(self) -> str:
@@ -124,8 +127,8 @@ class Model:
         Raises:
             PromptError, ConfigError, ModelError: before anything is decoded.
         """
-        chosen, started = DecodeOptions(**options), perf_counter()
-        encoded = [self._encode(prompt, raw) for prompt in _as_list(prompts)]
+        chosen, started = self._choose(options), perf_counter()
+        encoded = [self.encode(prompt, raw=raw) for prompt in _as_list(prompts)]
         engine = self._make_engine(encoded, chosen)
         sequences = [engine.submit(self._request(ids, chosen)) for ids in encoded]
         engine.run()
@@ -139,8 +142,8 @@ class Model:
 
         The texts of all `committed` events joined are the text of the `finished` event.
         """
-        chosen, started = DecodeOptions(**options), perf_counter()
-        ids = self._encode(prompt, raw)
+        chosen, started = self._choose(options), perf_counter()
+        ids = self.encode(prompt, raw=raw)
         engine = self._make_engine([ids], chosen)
         sequence = engine.submit(self._request(ids, chosen))
         told, seconds = "", perf_counter() - started
@@ -162,7 +165,12 @@ class Model:
             yield Event(kind="committed", text=generation.text[len(told) :])
         yield Event(kind="finished", generation=generation)
 
-    def _encode(self, prompt: Prompt, raw: bool) -> list[int]:
+    def encode(self, prompt: Prompt, *, raw: bool = False) -> list[int]:
+        """Token ids of a prompt, the chat template around it unless `raw`.
+
+        Raises:
+            PromptError: empty, too long, or holding the mask token.
+        """
         mask_token_id = None if self.config is None else self.config.mask_token_id
         return encode_prompt(
             prompt,
@@ -172,11 +180,21 @@ class Model:
             max_positions=self.backbone.max_positions,
         )
 
+    @property
+    def own_mode(self) -> Mode:
+        """What the checkpoint is for."""
+        is_denoiser = self.config is not None and self.config.context == "draft"
+        return "speculative" if is_denoiser else "diffusion"
+
+    def _choose(self, options: OptionValues) -> DecodeOptions:
+        chosen = DecodeOptions(**options)
+        return replace(chosen, mode=chosen.mode or self.own_mode)
+
     def decode_config(self, options: DecodeOptions) -> DiffusionConfig:
         """Block sizes and context of a mode on this checkpoint.
 
         Raises:
-            ModelError: diffusion on a model that is not adapted.
+            ModelError: diffusion or drafts on a model that is not adapted to them.
             ConfigError: the sub-block does not divide the block.
         """
         if options.mode == "ar":
@@ -187,16 +205,38 @@ class Model:
                 f"{name} has no unmask.json, so it cannot be decoded by diffusion; adapt it first "
                 f"(unmask adapt {name} --data DATA --out DIR), or use --mode ar"
             )
+        if options.mode == "speculative":
+            return self._checked_draft_config(self.config)
+        if self.config.context == "draft":
+            raise ModelError(
+                f"{self.name} is a denoiser: it drafts what AR verifies, and does not fill blocks; "
+                "use --mode speculative or ar"
+            )
         if options.sub_block_size is None:
             return self.config
         check_sub_block_size(self.config.block_size, options.sub_block_size)
         return replace(self.config, sub_block_size=options.sub_block_size)
+
+    def _checked_draft_config(self, config: DiffusionConfig) -> DiffusionConfig:
+        if config.context == "block" or not config.token_shift:
+            raise ModelError(
+                f"{self.name} cannot verify its own drafts: its committed text is not read as an "
+                "AR model reads it; adapt with --recipe denoiser_lora, or use --mode diffusion"
+            )
+        return config
 
     def _make_engine(self, encoded: list[list[int]], options: DecodeOptions) -> Engine:
         if not encoded:
             raise ConfigError("no prompts; pass at least one")
         longest = max(map(len, encoded)) + options.max_new_tokens
         config = self.decode_config(options)
+        rows = min(len(encoded), MAX_ROWS)
+        max_len = min(longest, self.backbone.max_positions)
+        if options.mode == "speculative":
+            length = self._draft_length
+            if options.draft_length is not None:
+                length = FixedLength(min(options.draft_length, config.block_size))
+            return SpeculativeEngine(self.backbone, config, length, rows=rows, max_len=max_len)
         resolved = replace(options, sub_block_size=config.sub_block_size)
         strategy = make_strategy(resolved, line_end_token_ids(self.tokenizer))
         return Engine(
@@ -204,8 +244,8 @@ class Model:
             config,
             make_policy(resolved, strategy),
             strategy,
-            rows=min(len(encoded), MAX_ROWS),
-            max_len=min(longest, self.backbone.max_positions),
+            rows=rows,
+            max_len=max_len,
             fuse_commit=options.fuse_commit,
         )
 
@@ -237,7 +277,7 @@ class Model:
             first_token_s=sequence.first_s,
             seconds=seconds,
             tokens_per_s=new_tokens / seconds,
-            mode=options.mode,
+            mode=options.mode or self.own_mode,
             seed=options.seed,
         )
 

@@ -6,12 +6,13 @@ from typing import Literal, TypedDict, get_args
 
 from unmask.errors import ConfigError, unknown_name
 
-Mode = Literal["diffusion", "ar"]
+Mode = Literal["diffusion", "ar", "speculative"]
 
 Limit = tuple[Callable[[float], bool], str]
 LIMITS: dict[str, Limit] = {
     "threshold": (lambda x: 0 < x <= 1, "above 0 and at most 1 (one token a step)"),
     "k": (lambda x: x >= 1, "at least 1"),
+    "draft_length": (lambda x: x >= 0, "at least 0 (plain AR)"),
     "factor": (lambda x: x > 0, "above 0"),
     "gamma": (lambda x: x >= 0, "at least 0"),
     "max_new_tokens": (lambda x: x >= 1, "at least 1"),
@@ -25,8 +26,9 @@ LIMITS: dict[str, Limit] = {
 class DecodeOptions:
     """Settings of a generation. Immutable; checked when made."""
 
-    mode: Mode = "diffusion"
-    """`diffusion` = denoise blocks; `ar` = one token after another, strictly causal."""
+    mode: Mode | None = None
+    """`diffusion` = denoise blocks; `ar` = one token after another, strictly causal;
+    `speculative` = the tokens of `ar`, drafted and verified; None = what the checkpoint is for."""
     strategy: str = "threshold"
     """Which tokens a denoising step accepts: a file of `decode/strategies`."""
     threshold: float = 0.9
@@ -43,6 +45,8 @@ class DecodeOptions:
     """Commit a block and begin the next in one forward."""
     sub_block_size: int | None = None
     """Tokens decided before moving right; None = what the checkpoint says."""
+    draft_length: int | None = None
+    """Tokens drafted at a time in mode `speculative`; None = what pays most, by measurement."""
     max_new_tokens: int = 256
     temperature: float = 0.0
     """0 takes the most probable token."""
@@ -54,10 +58,11 @@ class DecodeOptions:
     """Go on past end tokens, for measuring."""
 
     def __post_init__(self) -> None:
-        if self.mode not in get_args(Mode):
+        if self.mode is not None and self.mode not in get_args(Mode):
             raise ConfigError(unknown_name("mode", self.mode, get_args(Mode)))
         for name, (is_good, wanted) in LIMITS.items():
-            if not is_good(getattr(self, name)):
+            value = getattr(self, name)
+            if value is not None and not is_good(value):
                 raise ConfigError(f"{name} must be {wanted}, got {getattr(self, name)}")
         if not all(self.stop):
             raise ConfigError("a stop text must not be empty")
@@ -66,7 +71,7 @@ class DecodeOptions:
 class OptionValues(TypedDict, total=False):
     """The fields of `DecodeOptions` as keyword arguments."""
 
-    mode: Mode
+    mode: Mode | None
     strategy: str
     threshold: float
     k: int
@@ -75,6 +80,7 @@ class OptionValues(TypedDict, total=False):
     cache: str
     fuse_commit: bool
     sub_block_size: int | None
+    draft_length: int | None
     max_new_tokens: int
     temperature: float
     top_p: float

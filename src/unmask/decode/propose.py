@@ -105,7 +105,9 @@ class Proposer:
         stands_M: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         """Tokens, confidence and measure on the host; where a token stands, it is the token."""
-        drawn_M, confidence_M = sample(logits_MV, self._warmth(rows_M, positions_M))
+        drawn_M, confidence_M = sample(
+            logits_MV, make_warmth(self.canvas, rows_M, positions_M, logits_MV.device)
+        )
         if self.strategy.revokes:
             standing_M = self.canvas.tokens_NL[rows_M, positions_M].to(drawn_M.device)
             drawn_M = torch.where(stands_M.to(drawn_M.device), standing_M, drawn_M)
@@ -130,20 +132,23 @@ class Proposer:
         self._last_NSV[rows_M, s_M] = logits_MV
         return last_MV
 
-    def _warmth(self, rows_M: Tensor, positions_M: Tensor) -> Warmth | None:
-        canvas, device = self.canvas, self.backbone.device
-        if not bool((canvas.temperature_N[rows_M] > 0).any()):
-            return None
-        top_p_M = canvas.top_p_N[rows_M]
-        return Warmth(
-            canvas.temperature_N[rows_M].to(device),
-            top_p_M.to(device) if bool((top_p_M < 1).any()) else None,
-            canvas.seed_N[rows_M].to(device),
-            positions_M.to(device),
-            canvas.step_N[rows_M].to(device),
-        )
-
     def move_row(self, source: int, target: int) -> None:
         """Row `source` is now called `target`."""
         if self._last_NSV is not None:
             self._last_NSV[target] = self._last_NSV[source]
+
+
+def make_warmth(
+    canvas: Canvas, rows_M: Tensor, positions_M: Tensor, device: torch.device
+) -> Warmth | None:
+    """How these positions draw; None where all take the most probable token."""
+    if not bool((canvas.temperature_N[rows_M] > 0).any()):
+        return None
+    top_p_M = canvas.top_p_N[rows_M]
+    return Warmth(
+        canvas.temperature_N[rows_M].to(device),
+        top_p_M.to(device) if bool((top_p_M < 1).any()) else None,
+        canvas.seed_N[rows_M].to(device),
+        positions_M.to(device),
+        canvas.step_N[rows_M].to(device),
+    )

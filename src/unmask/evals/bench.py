@@ -74,11 +74,11 @@ def run_bench(
         speeds[cell.mode, cell.batch_size] = cell.tokens_per_s
         tokens = [answer.token_ids for answer in answers]
         wanted = None
-        if point.mode == "diffusion":
-            twin = (point.batch_size, replace(point.options, cache=""))
+        if point.mode != "transformers":
+            twin = _exact_twin(point)
             if is_exact(point):
                 exact.setdefault(twin, tokens)
-            wanted = exact.get(twin)
+            wanted = None if point.mode == "ar" else exact.get(twin)
         yield replace(
             cell,
             drift=None if wanted is None else drift(tokens, wanted),
@@ -92,24 +92,33 @@ def _over(cell: Cell, speeds: dict[tuple[str, int], float], mode: str) -> float 
     return None if base is None else cell.tokens_per_s / base
 
 
+def _exact_twin(point: Point) -> Any:
+    """What an exact run with the same answers has in common with this one."""
+    if point.mode == "diffusion":
+        return point.batch_size, replace(point.options, cache="")
+    return point.batch_size, point.options.max_new_tokens
+
+
 def is_exact(point: Point) -> bool:
-    """Whether the cache policy changes nothing."""
+    """Whether others may be held against it: AR mode, or a cache policy that changes nothing."""
+    if point.mode != "diffusion":
+        return point.mode == "ar"
     policy: Policy = load_plugin("unmask.decode.policies", point.options.cache)
     return policy.covers_block
 
 
 def in_order(points: list[Point]) -> list[Point]:
     """Denominators first, then exact cache policies, then the rest as they were."""
-    modes = ["transformers", "ar", "diffusion"]
+    modes = ["transformers", "ar", "speculative", "diffusion"]
     return sorted(points, key=lambda p: (modes.index(p.mode), not is_exact(p)))
 
 
 def describe_point(point: Point | Cell) -> str:
     """Mode and settings in a few words."""
     options = point.options
-    if point.mode != "diffusion":
-        return point.mode
     setting = point.setting if isinstance(point, Cell) else describe_setting(point)
+    if point.mode != "diffusion":
+        return f"{point.mode} {setting}".strip()
     size = "" if options.sub_block_size is None else f"/{options.sub_block_size}"
     fused = "+fused" if options.fuse_commit else ""
     return " ".join(filter(None, (options.strategy, setting, f"{options.cache}{size}{fused}")))

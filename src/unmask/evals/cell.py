@@ -26,7 +26,8 @@ DEFINITIONS = (
     "tok/s = new tokens / wall time, median of the repeats; "
     "×AR, ×HF = tok/s over our AR mode and over transformers.generate at the same batch size in "
     "this run; first s = median seconds to the first committed token; "
-    "drift = share of tokens that differ from an exact cache policy's in this run"
+    "drift = share of tokens that differ from an exact cache policy's in this run, in mode "
+    "speculative from AR mode's"
 )
 
 
@@ -62,7 +63,7 @@ class Cell:
     mode: str
     options: DecodeOptions
     setting: str
-    """What sets the pace: τ=0.9, k=4 …; empty where nothing does."""
+    """What sets the pace: τ=0.9, k=4, c=5 drafts …; empty where nothing does."""
     batch_size: int
     problems: int
     correct: int
@@ -90,7 +91,7 @@ class Cell:
     accepted: list[int]
     """Of the first answer: which forward decided each token."""
     drift: float | None = None
-    """None where no exact policy was run beside it."""
+    """None where nothing exact was run beside it."""
     ratio: float | None = None
     """Speed over AR at this batch size; None where AR was not run."""
     ratio_transformers: float | None = None
@@ -113,9 +114,11 @@ def wilson(correct: int, count: int) -> tuple[float, float]:
 
 def describe_setting(point: Point) -> str:
     """The strategy's knob and its value, in the letters of the papers."""
+    options = point.options
+    if point.mode == "speculative" and options.draft_length is not None:
+        return f"c={options.draft_length}"
     if point.mode != "diffusion":
         return ""
-    options = point.options
     values: dict[Knob | None, str] = {
         "threshold": f"τ={options.threshold:g}", "k": f"k={options.k}",
         "factor": f"f={options.factor:g}", "gamma": f"γ={options.gamma:g}", None: "",

@@ -21,7 +21,7 @@ class Problem:
 
 
 def load_problems(data: str, limit: int, *, seed: int = 0) -> list[Problem]:
-    """The first `limit` held-out problems of DATA.
+    """The first `limit` held-out problems of DATA; several, with commas, take turns.
 
     `gym:NAME` draws from seeds that training never uses; rows of a JSONL file are taken in order
     and must end with an assistant message, the reference.
@@ -29,6 +29,11 @@ def load_problems(data: str, limit: int, *, seed: int = 0) -> list[Problem]:
     Raises:
         DataError: a row has no reference answer.
     """
+    names = [name.strip() for name in data.split(",")]
+    if len(names) > 1:
+        each = -(-limit // len(names))
+        turns = zip(*(load_problems(name, each, seed=seed) for name in names), strict=False)
+        return [problem for turn in turns for problem in turn][:limit]
     if data.startswith("gym:"):
         gym = GymSource(data, seed=seed, evaluation=True)
         return [_gym_problem(gym, index) for index in range(limit)]

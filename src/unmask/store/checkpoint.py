@@ -10,12 +10,13 @@ from safetensors import SafetensorError
 
 from unmask.config import FILE_NAME, DiffusionConfig
 from unmask.core.backbone import Backbone
+from unmask.core.denoiser import Gate
 from unmask.errors import ModelError
+from unmask.store.adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+from unmask.store.denoiser import load_denoiser
 from unmask.store.embedded import Progress
 from unmask.store.resolve import resolve_model
 from unmask.store.vocabulary import check_mask_token, embedding_rows, end_token_ids, make_room
-
-ADAPTER_FILE = "adapter_config.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +31,13 @@ class Checkpoint:
     tokenizer: Any
     config: DiffusionConfig | None
     """None for a model that is not adapted."""
+    gate: Gate | None = None
+    """Of the denoiser, where the model has one."""
 
     def backbone(self) -> Backbone:
         """The model behind our one call site."""
         mask_token_id = None if self.config is None else self.config.mask_token_id
-        return Backbone(self.model, mask_token_id=mask_token_id)
+        return Backbone(self.model, mask_token_id=mask_token_id, gate=self.gate)
 
     def end_token_ids(self) -> frozenset[int]:
         """Tokens that end an answer."""
@@ -57,17 +60,19 @@ def load_checkpoint(
     config = DiffusionConfig.load(folder) if (folder / FILE_NAME).exists() else None
     try:
         tokenizer = _load_tokenizer(folder)
-        if (folder / ADAPTER_FILE).exists():
-            model = _load_adapted(folder, config, dtype)
+        if (folder / ADAPTER_CONFIG).exists():
+            model, gate = _load_adapted(folder, config, dtype)
         else:
-            model = _load_plain(folder, dtype)
+            model, gate = _load_plain(folder, dtype), None
     except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ModelError(f"{name} is not a readable checkpoint: {reason}") from error
     if config is not None:
         check_mask_token(config, model, tokenizer)
     model = model.to(device).eval()
-    return Checkpoint(name=name, folder=folder, model=model, tokenizer=tokenizer, config=config)
+    return Checkpoint(
+        name=name, folder=folder, model=model, tokenizer=tokenizer, config=config, gate=gate
+    )
 
 
 def _load_tokenizer(folder: Path) -> Any:
@@ -90,17 +95,24 @@ def _load_plain(folder: Path, dtype: torch.dtype) -> Any:
     return model
 
 
-def _load_adapted(folder: Path, config: DiffusionConfig | None, dtype: torch.dtype) -> Any:
-    """Load the parent that a PEFT folder names, and merge the adapter into it."""
+def _load_adapted(
+    folder: Path, config: DiffusionConfig | None, dtype: torch.dtype
+) -> tuple[Any, Gate | None]:
+    """Load the parent that a PEFT folder names, and merge the adapter into it.
+
+    A denoiser is put beside the parent's weights instead.
+    """
     from peft import PeftModel
 
-    if not (folder / "adapter_model.safetensors").exists():
-        raise ModelError(f"{folder} has no adapter_model.safetensors; nothing else is loaded")
-    settings = json.loads((folder / ADAPTER_FILE).read_text(encoding="utf-8"))
+    if not (folder / ADAPTER_WEIGHTS).exists():
+        raise ModelError(f"{folder} has no {ADAPTER_WEIGHTS}; nothing else is loaded")
+    settings = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     parent = load_checkpoint(settings["base_model_name_or_path"], dtype=dtype).model
     if config is not None:
         _grow(parent, config)
-    return PeftModel.from_pretrained(parent, folder).merge_and_unload()
+        if config.context == "draft":
+            return parent, load_denoiser(folder, parent, config.mask_token_id)
+    return PeftModel.from_pretrained(parent, folder).merge_and_unload(), None
 
 
 def _grow(parent: Any, config: DiffusionConfig) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from unmask.errors import ModelError
+from unmask.store.adapter import ADAPTER_CONFIG
 from unmask.store.embedded import ALIASES, Progress, fetch_embedded
 from unmask.store.folders import readable_folder
 
@@ -19,7 +20,7 @@ def resolve_model(name: str, progress: Progress = lambda _text, _share: None) ->
     """
     folder = readable_folder(Path(name).expanduser())
     if folder.is_dir():
-        if not any((folder / file).exists() for file in ("config.json", "adapter_config.json")):
+        if not any((folder / file).exists() for file in ("config.json", ADAPTER_CONFIG)):
             raise ModelError(f"{name} holds neither config.json nor adapter_config.json")
         return folder
     if name in ALIASES:

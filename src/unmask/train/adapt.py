@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -15,13 +14,13 @@ from unmask.store.folders import recover_folder
 from unmask.store.vocabulary import add_mask_token, end_token_ids
 from unmask.train.chat import Sample, encode_row
 from unmask.train.loop import Budget, StepReport, train, training_row
-from unmask.train.lora import add_lora
 from unmask.train.optim import make_optimizer
 from unmask.train.pack import Packer
 from unmask.train.plan import Plan, make_plan
 from unmask.train.recipe import Recipe
 from unmask.train.run import Identity, Progress, Run, load_optimizer, read_progress
 from unmask.train.sources import Source, open_source
+from unmask.train.trainable import make_trainable
 
 ROWS_LOOKED_AT = 8
 """Rows from which the plan is worked out."""
@@ -75,9 +74,7 @@ def adapt(
     identity = Identity(parent=parent, data=source.name, rows=source.fingerprint, dtype=str(dtype))
     if resume:
         progress = read_progress(out, identity=identity, recipe=recipe)
-    run = _make_run(
-        str(out) if resume else model, identity, recipe, progress, device, dtype, on_progress
-    )
+    run = _make_run(identity, recipe, progress, out if resume else None, device, dtype, on_progress)
     if resume:
         load_optimizer(run.optimizer, out)
     scout = _packer(run, source)
@@ -118,47 +115,36 @@ def _packer(run: Run, source: Source) -> Packer:
 
 
 def _make_run(
-    source: str,
     identity: Identity,
     recipe: Recipe,
     progress: Progress,
+    saved: Path | None,
     device: str,
     dtype: torch.dtype,
     on_progress: Callable[[str, float | None], None],
 ) -> Run:
-    """Weights from `source` (the parent, or what is resumed), ready to train."""
-    adapter = Path(source) / "adapter_model.safetensors"
-    resumes_lora = recipe.trainable == "lora" and adapter.exists()
-    checkpoint = load_checkpoint(
-        identity.parent if resumes_lora else source, device=device, progress=on_progress
-    )
+    """Weights of the parent, or of what is resumed, ready to train."""
+    adapters = saved if recipe.trainable == "lora" else None
+    source = identity.parent if saved is None or adapters else str(saved)
+    checkpoint = load_checkpoint(source, device=device, progress=on_progress)
+    if checkpoint.gate is not None:
+        raise TrainingError(f"{checkpoint.name} is a denoiser; adapt its parent instead")
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     mask_token_id = None
     if recipe.objective == "diffusion":
         mask_token_id = add_mask_token(model, tokenizer)
-    saved: Any = model
-    if recipe.trainable == "lora":
-        saved = add_lora(model, recipe, mask_token_id)
-        saved.peft_config["default"].base_model_name_or_path = identity.parent
-        if resumes_lora:
-            _load_adapter(saved, adapter)
+    trainable = make_trainable(
+        model, recipe, parent=identity.parent, mask_token_id=mask_token_id, saved=adapters
+    )
     if recipe.gradient_checkpointing:
         model.activation_checkpointing_enable({"use_reentrant": False})
-    backbone = Backbone(model, mask_token_id=mask_token_id)
     return Run(
         identity=identity,
         recipe=recipe,
-        model=saved,
-        backbone=backbone,
+        save_weights=trainable.save,
+        backbone=Backbone(model, mask_token_id=mask_token_id, gate=trainable.gate),
         tokenizer=tokenizer,
         dtype=dtype,
         optimizer=make_optimizer(model, recipe),
         progress=progress,
     )
-
-
-def _load_adapter(model: Any, path: Path) -> None:
-    from peft import set_peft_model_state_dict
-    from safetensors.torch import load_file
-
-    set_peft_model_state_dict(model, load_file(path))

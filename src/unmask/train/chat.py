@@ -38,9 +38,12 @@ def encode_row(
 def _encode(row: Row, tokenizer: Any, end_token_ids: frozenset[int]) -> Sample:
     if row.messages is not None:
         try:
-            return _encode_messages(row.messages, row.where, tokenizer, end_token_ids)
+            sample = _encode_messages(row.messages, row.where, tokenizer, end_token_ids)
         except PromptError as error:
             raise DataError(f"{row.where}: {error}") from error
+        if row.is_cut and sample.ids[-1] in end_token_ids:
+            return Sample(sample.ids[:-1], sample.is_target[:-1])
+        return sample
     ids = tokenizer(row.text)["input_ids"]
     if tokenizer.eos_token_id is not None:
         ids = [*ids, tokenizer.eos_token_id]

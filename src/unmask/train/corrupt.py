@@ -66,7 +66,7 @@ class TrainingRow:
     @property
     def targets(self) -> int:
         """Tokens learnt from this row."""
-        return len(self.next_token.label)
+        return len(self.denoise.label) or len(self.next_token.label)
 
 
 def complementary_masks(

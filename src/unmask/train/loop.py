@@ -20,10 +20,11 @@ import torch
 from unmask.errors import DataError, Interrupted, TrainingError
 from unmask.plugins import load_plugin
 from unmask.train.corrupt import TrainingRow, clean_layout, noisy_layout
-from unmask.train.objective import row_losses
+from unmask.train.objective import row_losses, window_loss
 from unmask.train.optim import learning_rate
 from unmask.train.pack import Packer
 from unmask.train.run import Run
+from unmask.train.windows import window_layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +63,21 @@ class StepReport:
 
 def training_row(run: Run, packer: Packer, row_number: int) -> TrainingRow:
     """The next row, laid out for the objective; the same for the same run and number."""
-    recipe, packed = run.recipe, packer.next_row()
+    recipe = run.recipe
     if recipe.objective == "ar":
-        return clean_layout(packed, recipe.block_size)
+        return clean_layout(packer.next_row(), recipe.block_size)
     assert run.backbone.mask_token_id is not None, "a diffusion run has a mask token"
     generator = torch.Generator().manual_seed(recipe.seed * 1_000_003 + row_number)
+    if recipe.context == "draft":
+        return window_layout(
+            packer.next_row(),
+            masks=recipe.block_size,
+            windows=recipe.windows,
+            mask_token_id=run.backbone.mask_token_id,
+            generator=generator,
+        )
     return noisy_layout(
-        packed,
+        packer.next_row(),
         block_size=recipe.block_size,
         mask_token_id=run.backbone.mask_token_id,
         token_shift=recipe.token_shift,
@@ -89,9 +98,13 @@ def train_step(run: Run, rows: list[TrainingRow]) -> dict[str, float]:
     sums = torch.zeros(2, device=device)
     for row in rows:
         with torch.autocast(device.type, run.dtype, enabled=run.dtype != torch.float32):
-            denoise, next_token = row_losses(
-                run.backbone, row, recipe.context, with_next_token=next_weight > 0
-            )
+            if recipe.context == "draft":
+                denoise = window_loss(run.backbone, row, recipe.soft_weight)
+                next_token = torch.zeros_like(denoise)
+            else:
+                denoise, next_token = row_losses(
+                    run.backbone, row, recipe.context, with_next_token=next_weight > 0
+                )
         ((denoise + next_weight * next_token) / targets).backward()  # type: ignore[no-untyped-call]
         sums += torch.stack([denoise.detach(), next_token.detach()])
     denoise_loss, next_token_loss = (sums / targets).tolist()

@@ -26,7 +26,8 @@ SHARE: Limit = (lambda number: 0 <= number < 1, "at least 0 and below 1")
 LIMITS: dict[str, Limit] = {
     **dict.fromkeys(("learning_rate", "clip_norm"), POSITIVE),
     **dict.fromkeys(("row_tokens", "rows_per_step", "steps", "save_every", "lora_rank",
-                     "lora_alpha"), AT_LEAST_ONE),
+                     "lora_alpha", "windows"), AT_LEAST_ONE),
+    "soft_weight": (lambda number: 0 <= number <= 1, "between 0 and 1"),
     **dict.fromkeys(("warmup_steps", "weight_decay", "ar_coefficient", "seed"), NOT_NEGATIVE),
     **dict.fromkeys(("beta1", "beta2"), SHARE),
 }  # fmt: skip
@@ -51,6 +52,10 @@ class Recipe:
     """Token i is read from hidden state i - 1 (Fast-dLLM v2)."""
     noise: str = "linear"
     """File name of the schedule (Fast-dLLM v2)."""
+    windows: int = 24
+    """Context `draft`: windows of `block_size` masks opened in a row (ours)."""
+    soft_weight: float = 0.5
+    """Context `draft`: share of what the clean stream would say in the labels (ours)."""
     ar_coefficient: float = 0.3
     """Weight of the next-token loss on the clean stream in context `causal`."""
     row_tokens: int = 448
@@ -66,7 +71,8 @@ class Recipe:
     clip_norm: float = 1.0
     """Largest norm of the gradient."""
     trainable: Trainable = "full"
-    """`full` = every weight; `lora` = adapters on all linear layers and the mask embedding."""
+    """`full` = every weight; `lora` = adapters on all linear layers and the mask embedding; in
+    context `draft` they act on masks only."""
     lora_rank: int = 16
     lora_alpha: int = 32
     gradient_checkpointing: bool = False
@@ -87,10 +93,19 @@ class Recipe:
         check_sub_block_size(self.block_size, self.sub_block_size)
         if self.objective == "ar" and self.context != "causal":
             raise ConfigError("objective ar needs context causal: a block would show the answer")
+        if self.context == "draft":
+            self._check_draft()
         if self.row_tokens % self.block_size:
             raise ConfigError(
                 f"row_tokens {self.row_tokens} is not a multiple of block_size {self.block_size}; "
                 f"use {self.row_tokens // self.block_size * self.block_size or self.block_size}"
+            )
+
+    def _check_draft(self) -> None:
+        if self.trainable != "lora" or not self.token_shift or self.gradient_checkpointing:
+            raise ConfigError(
+                "context draft leaves the parent as it is: it needs trainable lora, token_shift "
+                "true and gradient_checkpointing false"
             )
 
 

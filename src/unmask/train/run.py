@@ -6,6 +6,7 @@ A saved run is a loadable checkpoint folder at any time; what only the trainer n
 
 import dataclasses
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,8 +60,8 @@ class Run:
 
     identity: Identity
     recipe: Recipe
-    model: Any
-    """The Hugging Face model, or the PEFT model around it: what is saved."""
+    save_weights: Callable[[Path], object]
+    """Writes what is trained into a folder."""
     backbone: Backbone
     tokenizer: Any
     dtype: torch.dtype
@@ -101,10 +102,7 @@ class Run:
         replace_folder(folder, self._write)
 
     def _write(self, folder: Path) -> None:
-        if self.recipe.trainable == "lora":
-            self.model.save_pretrained(folder, save_embedding_layers=False)
-        else:
-            self.model.save_pretrained(folder)
+        self.save_weights(folder)
         self.tokenizer.save_pretrained(folder)
         if self.recipe.objective == "diffusion":
             self.diffusion_config().save(folder)

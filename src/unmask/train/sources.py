@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import parse_qsl
 
 from unmask.errors import ConfigError, DataError, MissingExtraError, unknown_name
 from unmask.store.chat import Message
@@ -27,6 +28,8 @@ class Row:
     """File and line, or task and seed: for messages about this row."""
     messages: list[Message] | None = None
     text: str | None = None
+    is_cut: bool = False
+    """The last answer stops short: it has no end of turn to learn."""
 
 
 class Source(Protocol):
@@ -44,12 +47,15 @@ class Source(Protocol):
 
 
 def open_source(data: str, *, seed: int) -> Source:
-    """The source that DATA names: `file.jsonl` or `gym:NAME`.
+    """The source that DATA names: `file.jsonl` or `gym:NAME`; several, with commas, take turns.
 
     Raises:
         DataError: missing file, broken row, nothing in it.
         ConfigError: no gym task of this name.
     """
+    names = [name.strip() for name in data.split(",")]
+    if len(names) > 1:
+        return MixedSource([open_source(name, seed=seed) for name in names])
     if data.startswith("gym:"):
         return GymSource(data, seed=seed)
     if data.endswith((".jsonl", ".json")) or Path(data).exists():
@@ -104,7 +110,8 @@ def parse_row(line: str, where: str) -> Row:
         raise DataError(f"{where} is not JSON: {error}") from error
     match values:
         case {"messages": [*messages]} if messages and all(map(_is_message, messages)):
-            return Row(where=where, messages=_checked(messages, where))
+            is_cut = values.get("is_cut") is True
+            return Row(where=where, messages=_checked(messages, where), is_cut=is_cut)
         case {"prompt": str(prompt), "response": str(response)}:
             return Row(where=where, messages=conversation(prompt, response))
         case {"text": str(text)} if text:
@@ -134,8 +141,27 @@ def conversation(prompt: str, response: str) -> list[Message]:
     return [{"role": "user", "content": prompt}, {"role": "assistant", "content": response}]
 
 
+class MixedSource:
+    """Sources that take turns, row by row; each goes on for ever."""
+
+    size: int | None = None
+
+    def __init__(self, sources: list[Source]) -> None:
+        self._sources = sources
+        self.name = ",".join(source.name for source in sources)
+        self.fingerprint = ", ".join(source.fingerprint for source in sources)
+
+    def row(self, index: int) -> Row:
+        """The row at `index`."""
+        turn, which = divmod(index, len(self._sources))
+        return self._sources[which].row(turn)
+
+
 class GymSource:
-    """Procedural problems with worked answers from reasoning-gym (Apache-2.0), without end."""
+    """Procedural problems with worked answers from reasoning-gym (Apache-2.0), without end.
+
+    `gym:NAME`, or with the task's own settings `gym:NAME?key=value&key=value`.
+    """
 
     size: int | None = None
 
@@ -147,16 +173,19 @@ class GymSource:
             raise MissingExtraError(
                 f'{data} needs reasoning-gym: pip install "unmask[demo]"'
             ) from error
-        self.name, task = data, data.removeprefix("gym:")
+        self.name, (task, _, query) = data, data.removeprefix("gym:").partition("?")
         self.fingerprint = f"{data}, reasoning-gym {version('reasoning-gym')}"
         if task not in DATASETS:
             raise ConfigError(unknown_name("gym task", task, DATASETS))
         if not 0 <= seed < MAX_SEED:
             raise ConfigError(f"a gym seed must be in 0 … {MAX_SEED - 1}, got {seed}")
         first = EVALUATION_OFFSET if evaluation else 0
-        self._dataset = reasoning_gym.create_dataset(
-            task, seed=first + seed * SEED_STRIDE, size=SEED_STRIDE
-        )
+        try:
+            self._dataset = reasoning_gym.create_dataset(
+                task, seed=first + seed * SEED_STRIDE, size=SEED_STRIDE, **_settings(query)
+            )
+        except (TypeError, ValueError, AssertionError) as error:
+            raise ConfigError(f"{data} is refused by reasoning-gym: {error}") from error
 
     def row(self, index: int) -> Row:
         """The problem at `index`, answered with its worked solution where it has one."""
@@ -172,3 +201,18 @@ class GymSource:
     def score(self, answer: str | None, index: int) -> float:
         """Reasoning-gym's own score of an answer, 0 to 1."""
         return float(self._dataset.score_answer(answer=answer, entry=self.entry(index)))
+
+
+def _settings(query: str) -> dict[str, Any]:
+    """Settings behind the ? of a gym task.
+
+    >>> _settings("min_words=3&words=[1, 2]&name=abc")
+    {'min_words': 3, 'words': [1, 2], 'name': 'abc'}
+    """
+    settings: dict[str, Any] = {}
+    for name, text in parse_qsl(query):
+        try:
+            settings[name] = json.loads(text)
+        except json.JSONDecodeError:
+            settings[name] = text
+    return settings

@@ -2,10 +2,9 @@
 
 import torch
 
-from unmask.core.backbone import Backbone
 from unmask.decode.engine import Sequence
 from unmask.verify.check import Check, logit_difference, token_difference
-from unmask.verify.oracle import decode_one_at_a_time
+from unmask.verify.oracle import decode_one_at_a_time, stock_generate
 from unmask.verify.subject import Subject
 
 LOW = 1e-3
@@ -167,15 +166,3 @@ def ar_mode_is_stock_generate(subject: Subject) -> Check:
         control="another prompt's answer",
         control_difference=token_difference(got, expected[1:] + expected[:1]),
     )
-
-
-def stock_generate(backbone: Backbone, prompt: list[int], new_tokens: int) -> list[int]:
-    """Greedy `generate` of the stock model, the mask token suppressed, end tokens ignored."""
-    suppressed = None if backbone.mask_token_id is None else [backbone.mask_token_id]
-    ids = torch.tensor([prompt], device=backbone.device)
-    with backbone.stock() as model, torch.no_grad():
-        output = model.generate(
-            ids, attention_mask=torch.ones_like(ids), max_new_tokens=new_tokens, do_sample=False,
-            eos_token_id=None, pad_token_id=0, suppress_tokens=suppressed,
-        )  # fmt: skip
-    return output[0, len(prompt) :].tolist()  # type: ignore[no-any-return]

@@ -70,3 +70,15 @@ def decode_one_at_a_time(
         tokens[candidates[best]] = int(probabilities[best].argmax())
         order.append(candidates[best])
     return tokens[len(prompt) : end], order
+
+
+def stock_generate(backbone: Backbone, prompt: list[int], new_tokens: int) -> list[int]:
+    """Greedy `generate` of the stock model, the mask token suppressed, end tokens ignored."""
+    suppressed = None if backbone.mask_token_id is None else [backbone.mask_token_id]
+    ids = torch.tensor([prompt], device=backbone.device)
+    with backbone.stock() as model, torch.no_grad():
+        output = model.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=new_tokens, do_sample=False,
+            eos_token_id=None, pad_token_id=0, suppress_tokens=suppressed,
+        )  # fmt: skip
+    return output[0, len(prompt) :].tolist()  # type: ignore[no-any-return]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from unmask.config import DiffusionConfig
 from unmask.core.backbone import Backbone
 from unmask.decode.autoregressive import ar_config
-from unmask.verify import engine_checks, model_checks
+from unmask.verify import draft_checks, engine_checks, model_checks
 from unmask.verify.check import Check
 from unmask.verify.subject import Subject
 
@@ -29,7 +29,16 @@ DIFFUSION_CHECKS: tuple[Callable[[Subject], Check], ...] = (
     engine_checks.end_token_at_block_start_ends,
     engine_checks.seed_fixes_tokens,
 )
-"""What holds for an adapted one."""
+"""What holds for one that is adapted to fill blocks."""
+
+DRAFT_CHECKS: tuple[Callable[[Subject], Check], ...] = (
+    draft_checks.parent_is_untouched,
+    draft_checks.window_logits_are_drafting_logits,
+    model_checks.mask_token_is_never_predicted,
+    draft_checks.speculative_is_stock_generate,
+    draft_checks.speculative_draws_as_ar,
+)
+"""What holds for a denoiser."""
 
 
 def run_checks(
@@ -47,10 +56,14 @@ def run_checks(
     for check in AR_CHECKS:
         yield check(ar_subject)
     if config is not None:
-        for check in DIFFUSION_CHECKS:
+        for check in _checks_of(config):
             yield check(Subject(backbone=backbone, config=config, seed=seed))
 
 
 def count_checks(config: DiffusionConfig | None) -> int:
     """How many checks `run_checks` will yield."""
-    return len(AR_CHECKS) + (len(DIFFUSION_CHECKS) if config is not None else 0)
+    return len(AR_CHECKS) + (len(_checks_of(config)) if config is not None else 0)
+
+
+def _checks_of(config: DiffusionConfig) -> tuple[Callable[[Subject], Check], ...]:
+    return DRAFT_CHECKS if config.context == "draft" else DIFFUSION_CHECKS

@@ -1,0 +1,136 @@
+"""Self-distillation data: a model answers prompts, so that a denoiser can learn its own text.
+
+One line a prompt, in order, written as it is answered; a run that was cut short goes on behind its
+last whole line.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Unpack
+
+from unmask.decode.model import Model
+from unmask.decode.options import OptionValues
+from unmask.errors import DataError, PromptError
+from unmask.store.chat import Message
+from unmask.train.sources import open_source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distilled:
+    """What a call of `distill` did."""
+
+    rows: int
+    """Lines in the file."""
+    new_rows: int
+    cut: int
+    """New answers that ended at the budget; their rows say so, and teach no end of turn."""
+
+
+def read_prompts(data: str, count: int | None, *, seed: int = 0) -> list[list[Message]]:
+    """Conversations to be answered, in order.
+
+    Args:
+        data: `file.jsonl` with `prompt` or `messages` (an answer at the end is left out), or
+            `gym:NAME`, or several with commas.
+        count: how many; None = all of a file.
+        seed: of gym tasks.
+
+    Raises:
+        DataError: a row with neither, or no count for an endless source.
+    """
+    path = Path(data)
+    if "gym:" in data or not path.suffix:
+        if count is None:
+            raise DataError(f"{data} has no end; say how many prompts with --limit")
+        source = open_source(data, seed=seed)
+        rows = (source.row(index).messages for index in range(count))
+        return [messages[:-1] for messages in rows if messages]
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {error}") from error
+    numbered = ((n, line) for n, line in enumerate(lines, start=1) if line.strip())
+    return [_prompt(line, f"{path}:{n}") for n, line in islice(numbered, count)]
+
+
+def _prompt(line: str, where: str) -> list[Message]:
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where} is not JSON: {error}") from error
+    match values:
+        case {"prompt": str(prompt)} if prompt.strip():
+            return [{"role": "user", "content": prompt}]
+        case {"messages": [*messages, {"role": "assistant"}]} if messages:
+            return list(messages)
+        case {"messages": [*messages]} if messages:
+            return list(messages)
+    raise DataError(f"{where} has no known field; expected prompt, or messages")
+
+
+def distill(
+    model: Model,
+    prompts: list[list[Message]],
+    out: Path,
+    *,
+    batch_size: int = 8,
+    on_share: Callable[[float], None] = lambda _share: None,
+    **options: Unpack[OptionValues],
+) -> Distilled:
+    """Let `model` answer `prompts` into the JSON Lines file `out`; goes on where it stopped.
+
+    Raises:
+        DataError: a prompt does not fit the model, `out` has more rows than there are prompts, or
+            cannot be written; nothing is answered then.
+    """
+    for number, messages in enumerate(prompts, start=1):
+        try:
+            model.encode(messages)
+        except PromptError as error:
+            raise DataError(f"prompt {number}: {error}") from error
+    done = _whole_lines(out)
+    if done > len(prompts):
+        raise DataError(f"{out} has {done} rows for {len(prompts)} prompts; choose another file")
+    cut = 0
+    with out.open("a", encoding="utf-8") as file:
+        for first in range(done, len(prompts), batch_size):
+            rows = _answer(model, prompts[first : first + batch_size], options)
+            cut += sum("is_cut" in row for row in rows)
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            file.flush()
+            on_share(min(1.0, (first + batch_size) / len(prompts)))
+    return Distilled(rows=len(prompts), new_rows=len(prompts) - done, cut=cut)
+
+
+def _answer(
+    model: Model, batch: list[list[Message]], options: OptionValues
+) -> list[dict[str, Any]]:
+    answers = model.generate(batch, **options)  # type: ignore[arg-type]
+    rows: list[dict[str, Any]] = []
+    for messages, answer in zip(batch, answers, strict=True):
+        said = {"role": "assistant", "content": answer.text}
+        row: dict[str, Any] = {"messages": [*messages, said]}
+        if answer.finish_reason == "length":
+            row["is_cut"] = True
+        rows.append(row)
+    return rows
+
+
+def _whole_lines(out: Path) -> int:
+    """Rows that `out` holds; a last line without its end is taken out."""
+    if not out.exists():
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.touch()
+        except OSError as error:
+            raise DataError(f"cannot write to {out}: {error}") from error
+        return 0
+    text = out.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    if len(whole) < len(text):
+        with out.open("r+b") as file:
+            file.truncate(len(whole))
+    return whole.count(b"\n")
