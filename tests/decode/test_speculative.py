@@ -24,7 +24,8 @@ from unmask.train.adapt import adapt
 from unmask.train.loop import Budget
 from unmask.train.recipe import Recipe
 
-LENGTHS = [FixedLength(0), FixedLength(1), FixedLength(5), DraftLength(8)]
+LENGTHS = [FixedLength(0), FixedLength(1), FixedLength(5), FixedLength(3, is_chained=True),
+           DraftLength(8)]  # fmt: skip
 
 
 def make_denoiser(family="llama", *, spread=0.0, **sizes):
@@ -129,11 +130,12 @@ def test_unverified_drafts_would_differ(monkeypatch):
     backbone, wanted = make_denoiser(spread=0.3), requests([(7, 30)])
     expected = ar_tokens(backbone, wanted)
 
-    def keep_all(self, rows_B, count):
-        held_B = torch.full((len(rows_B),), count)
-        tokens_BQ, confidence_BQ = self._read(rows_B, count, kind=2)
-        places_BK = self.canvas.start_N[rows_B, None] + 1 + torch.arange(count)
+    def keep_all(self, rows_B, drafts, _count):
+        held_B = torch.full((len(rows_B),), drafts)
+        tokens_BQ, confidence_BQ = self._read(rows_B, drafts, 0)
+        places_BK = self.canvas.start_N[rows_B, None] + 1 + torch.arange(drafts)
         tokens_BQ[:, :-1] = self.canvas.tokens_NL[rows_B[:, None], places_BK]
+        self.canvas.drafts_N[rows_B] = 0
         self._keep(rows_B, tokens_BQ, confidence_BQ, held_B)
 
     monkeypatch.setattr(SpeculativeEngine, "_verify", keep_all)
@@ -166,6 +168,24 @@ def test_hand_worked_count_of_forwards():
     assert sequence.accepted == [0] + [1] + [2] * 6 + [3] + [4] * 6 + [5] + [6] * 4
 
 
+def test_chained_drafts_save_a_forward_a_cycle():
+    """The same answer: one drafting forward, then 6 tokens a forward, 20 = 1 + 1 + 6 + 6 + 6."""
+    engine = copier_engine((), FixedLength(5, is_chained=True), 1)
+    (sequence,) = decode(engine, requests([(3, 20)]))
+    assert sequence.tokens == following(5, 20)
+    assert (sequence.nfe.prefill, sequence.nfe.denoise, sequence.nfe.commit) == (1, 1, 3)
+    assert sequence.accepted == [0, 1] + [2] * 6 + [3] * 6 + [4] * 6
+
+
+def test_a_broken_chain_begins_anew():
+    """A wrong mask at 10 is met by the second window: the draft of 11 fails, then all is well."""
+    engine = copier_engine({10}, FixedLength(5, is_chained=True), 1)
+    (sequence,) = decode(engine, requests([(3, 20)]))
+    assert sequence.tokens == following(5, 20)
+    # tokens 3 | 4 | 5 … 10 (window behind 10: mask 10 drafts 11 wrongly) | 11 | 12 | 13 … 18 | …
+    assert sequence.nfe.denoise == 2
+
+
 def test_drafts_hold_up_to_the_first_wrong_one():
     """A wrong mask at position 6 spoils the draft of 7: the first cycle keeps the drafts before."""
     (sequence,) = decode(copier_engine({6}, FixedLength(5), 1), requests([(3, 12)]))
@@ -179,20 +199,20 @@ def test_drafts_hold_up_to_the_first_wrong_one():
     plan=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 40)), min_size=1, max_size=6),
     wrong=st.sets(st.integers(0, 60), max_size=30),
     length=st.integers(0, 9),
+    is_chained=st.booleans(),
     rows=st.integers(1, 4),
     end=st.integers(0, 49),
     limit=st.integers(1, 40),
 )
-def test_any_mix_of_holding_and_failing_drafts(plan, wrong, length, rows, end, limit):
+def test_any_mix_of_holding_and_failing_drafts(plan, wrong, length, is_chained, rows, end, limit):
     """Against the closed form: budgets, end tokens and stops are exact, whatever the batch."""
 
     def stop(tokens):
         return limit if len(tokens) >= limit else None
 
     wanted = requests(plan, ends=frozenset({end}), stop=stop)
-    for request, sequence in zip(
-        wanted, decode(copier_engine(wrong, FixedLength(length), rows), wanted), strict=True
-    ):
+    engine = copier_engine(wrong, FixedLength(length, is_chained=is_chained), rows)
+    for request, sequence in zip(wanted, decode(engine, wanted), strict=True):
         answer = following(request.prompt[-1], min(limit, request.max_new_tokens))
         if end in answer:
             answer = answer[: answer.index(end) + 1]

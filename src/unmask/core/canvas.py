@@ -57,6 +57,8 @@ class Canvas:
         """Denoising steps that the open block has had."""
         self.forwards_N3 = torch.zeros(rows, 3, dtype=torch.long)
         """Forwards so far: prefill, denoise, commit."""
+        self.drafts_N = torch.zeros(rows, dtype=torch.long)
+        """Tokens drafted behind the open block: they stand there, but are still hidden."""
         self.memory_NS = torch.zeros(rows, block_size)
         """What the strategy remembers about the open block."""
         self.temperature_N = torch.zeros(rows)
@@ -73,7 +75,7 @@ class Canvas:
         self.tokens_NL[row, :length] = torch.tensor(prompt)
         self.is_masked_NL[row] = torch.arange(self.is_masked_NL.shape[1]) >= length
         for tensor in (self.confidence_NL, self.accepted_NL, self.start_N, self.step_N,
-                       self.forwards_N3, self.memory_NS, self.is_stopped_N,
+                       self.forwards_N3, self.memory_NS, self.drafts_N, self.is_stopped_N,
                        self.is_begun_N):  # fmt: skip
             tensor[row] = 0
         self.prompt_N[row], self.end_N[row] = length, length + max_new_tokens

@@ -1,23 +1,41 @@
 """How many tokens to draft: what pays most by measured acceptance and measured time.
 
-A cycle that drafts c tokens takes two forwards of 1 + c queries and makes 2 + E(c) tokens, where
-E(c) is how many drafts are expected to hold; without drafts one forward makes one token. Neither
-answer changes a token: the choice is about time alone.
+A drafting forward of 1 + c queries makes one token and c drafts, a verifying one makes 1 + E(c)
+tokens, where E(c) is how many drafts are expected to hold. A verifying forward may draft as well,
+at 1 + 2c queries: if all drafts hold, with probability h, the next forward verifies at once. So for
+c drafts
+
+    apart     (2 + E) tokens in 2 forwards of 1 + c
+    chained   1 + (1 + E) / (1 - h) tokens in one of 1 + c and 1 / (1 - h) of 1 + 2c
+    none      1 token in 1 forward of 1
+
+and the most tokens a second win. The choice changes no token: it is about time alone.
 """
 
 from collections import defaultdict, deque
+from dataclasses import dataclass
 from statistics import median
 
 MEMORY = 0.98
-"""What a draft's verdict is worth one cycle later."""
+"""What a draft's verdict is worth one verification later."""
 PATIENCE = 32
 """Rounds without drafts before they are tried once more."""
 TIMINGS = 9
 """Timings kept of each size of forward; their median counts."""
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What to draft."""
+
+    count: int
+    """Tokens; 0 = none."""
+    is_chained: bool = False
+    """Forwards that verify draft as well."""
+
+
 class DraftLength:
-    """Learns from every cycle; shared by all generations of a model.
+    """Learns from every forward; shared by all generations of a model.
 
     Args:
         longest: most tokens to draft at a time.
@@ -32,45 +50,51 @@ class DraftLength:
         )
         self._idle = 0
 
-    def choose(self, rows: int, most: int) -> int:
-        """How many tokens to draft now, 0 = none.
+    def choose(self, rows: int, most: int) -> Draft:
+        """What to draft now.
 
         Args:
             rows: sequences in the batch.
-            most: more would be of no use.
+            most: more tokens would be of no use.
         """
-        best = self._best(rows, min(most, self.longest))
-        self._idle = 0 if best else self._idle + 1
+        most = min(most, self.longest)
+        best = self._best(rows, most)
+        self._idle = 0 if best.count else self._idle + 1
         if self._idle > PATIENCE and most:
             self._idle = 0
-            return min(most, self.longest)
+            return Draft(most)
         return best
 
-    def _best(self, rows: int, most: int) -> int:
+    def _best(self, rows: int, most: int) -> Draft:
         if most < 1:
-            return 0
-        ends = [(rows, 1 + self.longest), (rows, 1)]
-        unseen = [width - 1 for rows, width in ends if not self._seconds[rows, width]]
-        if unseen:  # try both ends first; what lies between is interpolated
-            return min(most, unseen[0])
-        rates = [1 / self._cost(rows, 1)]
+            return Draft(0)
+        for width in (1 + self.longest, 1):  # try both first; others are worked out from them
+            if not self._seconds[rows, width]:
+                return Draft(min(most, width - 1))
+        rates = {Draft(0): 1 / self._cost(rows, 1)}
         for count in range(1, most + 1):
-            rates.append((2 + self.expected(count)) / (2 * self._cost(rows, 1 + count)))
-        return rates.index(max(rates))
+            drafting, verified = self._cost(rows, 1 + count), 1 + self.expected(count)
+            rates[Draft(count)] = (1 + verified) / (2 * drafting)
+            times = 1 / max(1e-3, 1 - self._all_hold(count))
+            both = self._cost(rows, 1 + 2 * count)
+            rates[Draft(count, True)] = (1 + verified * times) / (drafting + both * times)
+        return max(rates, key=lambda draft: rates[draft])
 
     def expected(self, count: int) -> float:
         """How many of `count` drafts are expected to hold."""
-        total, all_hold = 0.0, 1.0
+        return sum(self._all_hold(few) for few in range(1, count + 1))
+
+    def _all_hold(self, count: int) -> float:
+        chance = 1.0
         for held, tried in zip(self._held[:count], self._tried, strict=False):
-            all_hold *= held / tried
-            total += all_hold
-        return total
+            chance *= held / tried
+        return chance
 
     def _cost(self, rows: int, width: int) -> float:
         if self._seconds[rows, width]:
             return median(self._seconds[rows, width])
         low, high = median(self._seconds[rows, 1]), median(self._seconds[rows, 1 + self.longest])
-        return low + (high - low) * (width - 1) / self.longest
+        return low + max(0.0, high - low) * (width - 1) / self.longest
 
     def saw_forward(self, rows: int, width: int, seconds: float) -> None:
         """A forward of `width` queries a row took `seconds`, head and drawing included."""
@@ -78,7 +102,7 @@ class DraftLength:
 
     def saw_drafts(self, held: list[int], count: int) -> None:
         """Of `count` drafts in each of several rows, so many held."""
-        for place in range(count):
+        for place in range(min(count, self.longest)):
             self._held[place] *= MEMORY
             self._tried[place] *= MEMORY
             self._held[place] += sum(n > place for n in held)
@@ -86,8 +110,17 @@ class DraftLength:
 
 
 class FixedLength(DraftLength):
-    """Always as many as are of use, up to a number: for measuring."""
+    """Always as many as are of use, up to a number: for measuring.
 
-    def choose(self, rows: int, most: int) -> int:
+    Args:
+        longest: tokens to draft.
+        is_chained: whether forwards that verify draft as well.
+    """
+
+    def __init__(self, longest: int, *, is_chained: bool = False) -> None:
+        super().__init__(longest)
+        self._is_chained = is_chained
+
+    def choose(self, rows: int, most: int) -> Draft:
         """See `DraftLength`."""
-        return min(most, self.longest)
+        return Draft(min(most, self.longest), self._is_chained)
