@@ -9,6 +9,15 @@ def test_every_recipe_that_ships_loads(name):
     assert load_recipe(name).row_tokens > 0
 
 
+def test_the_papers_recipes_say_what_the_paper_says():
+    small, large = load_recipe("fast_dllm_v2_1.5b"), load_recipe("fast_dllm_v2_7b")
+    for recipe in (small, large):
+        assert (recipe.block_size, recipe.sub_block_size, recipe.row_tokens) == (32, 8, 2048)
+        assert (recipe.rows_per_step, recipe.warmup_steps) == (256, 500)
+    assert (small.learning_rate, small.steps) == (2e-5, 6000)
+    assert (large.learning_rate, large.steps) == (1e-5, 2500)
+
+
 def test_the_default_recipe_is_the_dataclass_default():
     assert load_recipe("smollm2_cpu") == Recipe()
 
@@ -37,6 +46,10 @@ def test_a_file_of_ones_own(tmp_path):
         ("ar", {"clip_norm": "0"}, "clip_norm must be above 0"),
         ("ar", {"beta1": "1.0"}, "beta1 must be at least 0 and below 1"),
         ("ar", {"context": "blok"}, "unknown context"),
+        ("ar", {"schedule": "cosin"}, "unknown schedule 'cosin', did you mean 'cosine'"),
+        ("ar", {"noise": "liner"}, "did you mean 'linear'"),
+        ("denoiser_lora", {"token_shift": "false"}, "token_shift true"),
+        ("denoiser_lora", {"soft_weight": "2"}, "soft_weight must be between 0 and 1"),
         ("ar", {"objective": "x"}, "unknown objective"),
         ("smollm2_cpu", {"objective": "ar"}, "needs context causal"),
         ("ar", {"sub_block_size": "5"}, "does not divide"),

@@ -86,8 +86,8 @@ def training_row(run: Run, packer: Packer, row_number: int) -> TrainingRow:
     )
 
 
-def train_step(run: Run, rows: list[TrainingRow]) -> dict[str, float]:
-    """One optimizer step over `rows`; returns its log line.
+def train_step(run: Run, rows: list[TrainingRow], share: float) -> dict[str, float]:
+    """One optimizer step over `rows`, when `share` of the run is done; returns its log line.
 
     Raises:
         TrainingError: the loss is not finite; the weights are as they were.
@@ -115,7 +115,7 @@ def train_step(run: Run, rows: list[TrainingRow]) -> dict[str, float]:
             f"loss is not finite at step {run.progress.step + 1}; the last checkpoint is good: "
             "resume it with a lower learning_rate"
         )
-    rate = learning_rate(run.progress.step, recipe)
+    rate = learning_rate(run.progress.step, share, recipe)
     for group in run.optimizer.param_groups:
         group["lr"] = rate
     run.optimizer.step()
@@ -154,7 +154,7 @@ def train(
             first = progress.step * run.recipe.rows_per_step
             numbers = range(first, first + run.recipe.rows_per_step)
             rows = [training_row(run, packer, number) for number in numbers]
-            line = train_step(run, rows)
+            line = train_step(run, rows, share)
             progress.step += 1
             progress.taken, progress.too_long = packer.taken, packer.too_long
             progress.targets_seen += int(line["targets"])

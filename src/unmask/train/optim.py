@@ -1,11 +1,20 @@
 """AdamW and its learning rate."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
 
+from unmask.plugins import load_plugin
 from unmask.train.recipe import Recipe
+
+
+class Schedule(Protocol):
+    """How the learning rate goes after its warm-up."""
+
+    def factor(self, share: float) -> float:
+        """What the rate is multiplied by when this share of the run is done."""
+        ...
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
@@ -22,10 +31,17 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
     )
 
 
-def learning_rate(step: int, recipe: Recipe) -> float:
-    """Rate of the step with this number, from 0: linear warm-up, then constant.
+def learning_rate(step: int, share: float, recipe: Recipe) -> float:
+    """Rate of the step with this number, from 0: linear warm-up, times the schedule.
 
-    >>> [learning_rate(step, Recipe(learning_rate=1.0, warmup_steps=4)) for step in range(5)]
+    Args:
+        step: of the run.
+        share: how much of the budget is used up.
+        recipe: names the schedule.
+
+    >>> [learning_rate(step, 0.0, Recipe(learning_rate=1.0, warmup_steps=4)) for step in range(5)]
     [0.25, 0.5, 0.75, 1.0, 1.0]
     """
-    return recipe.learning_rate * min(1.0, (step + 1) / max(1, recipe.warmup_steps))
+    schedule: Schedule = load_plugin("unmask.train.schedules", recipe.schedule)()
+    warm_up = min(1.0, (step + 1) / max(1, recipe.warmup_steps))
+    return recipe.learning_rate * warm_up * schedule.factor(share)

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from unmask.config import Context, check_sub_block_size
 from unmask.errors import ConfigError, unknown_name
+from unmask.plugins import load_plugin
 
 Objective = Literal["diffusion", "ar"]
 Trainable = Literal["full", "lora"]
@@ -64,7 +65,9 @@ class Recipe:
     """Rows of one optimizer step, one at a time."""
     learning_rate: float = 1e-4
     warmup_steps: int = 10
-    """Linear warm-up; constant afterwards."""
+    """Linear warm-up, before the schedule."""
+    schedule: str = "constant"
+    """File name of how the rate goes on: constant, cosine or warmup-stable-decay."""
     beta1: float = 0.9
     beta2: float = 0.95
     weight_decay: float = 0.0
@@ -90,6 +93,8 @@ class Recipe:
         for name, (is_good, wanted) in LIMITS.items():
             if not is_good(getattr(self, name)):
                 raise ConfigError(f"{name} must be {wanted}, got {getattr(self, name)}")
+        load_plugin("unmask.core.noise", self.noise)
+        load_plugin("unmask.train.schedules", self.schedule)
         check_sub_block_size(self.block_size, self.sub_block_size)
         if self.objective == "ar" and self.context != "causal":
             raise ConfigError("objective ar needs context causal: a block would show the answer")

@@ -5,7 +5,7 @@
    stream, exactly, so the mask at a place predicts the token after it (token shift).
 3. A window sees the clean tokens before it and its own earlier masks, nothing else.
 
-Ours; windows at random starts are also how speculative heads are trained (EAGLE, arXiv:2401.15077).
+Ours.
 """
 
 import torch
