@@ -6,6 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from unmask.core.denoiser import gated_parts
+from unmask.decode.model import load
+from unmask.train.adapt import adapt
+from unmask.train.loop import Budget
+from unmask.train.recipe import Recipe
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -31,3 +38,20 @@ def test_gpu_benchmark_is_ready_for_a_gpu():
     assert "| tiny: cached = recomputed in torch.float32 | 6 of 6 answers |" in told
     assert "supervised tokens/s" in told
     assert "eager, batch 2" in told
+
+
+def test_a_packed_adapter_is_its_run_in_bfloat16(tmp_path, parent, data):
+    chosen = Recipe(context="draft", trainable="lora", lora_rank=2, block_size=8, sub_block_size=8,
+                    row_tokens=64, rows_per_step=1, learning_rate=1e-2)  # fmt: skip
+    made = adapt(str(parent), str(data), tmp_path / "run", recipe=chosen, budget=Budget(steps=1))
+    packed = tmp_path / "packed"
+    run("pack_adapter.py", made, packed, parent)
+    assert not (packed / "trainer").exists()
+    before, after = load(str(made)), load(str(packed))
+    for (_, a), (_, b) in zip(*(gated_parts(m.checkpoint.model) for m in (before, after)),
+                              strict=True):  # fmt: skip
+        for one, other in zip(a.parameters(recurse=False), b.parameters(recurse=False),
+                              strict=True):  # fmt: skip
+            torch.testing.assert_close(one, other, atol=1e-8, rtol=2**-8)
+    answers = [m.generate("hi", max_new_tokens=8, ignore_eos=True)[0] for m in (before, after)]
+    assert answers[0].token_ids == answers[1].token_ids  # the parent's, whatever is drafted

@@ -119,6 +119,27 @@ def test_a_denoiser_from_its_parents_own_answers(run, parent, data, tmp_path):
     assert [(cell["mode"], cell["drift"]) for cell in cells] == [("ar", None), ("speculative", 0.0)]
 
 
+def test_demo_is_one_json_object_and_says_that_nothing_drifts(run, parent, tmp_path, monkeypatch):
+    from unmask.cli import demo
+    from unmask.train.adapt import adapt
+    from unmask.train.loop import Budget
+    from unmask.train.recipe import Recipe
+
+    chosen = Recipe(context="draft", trainable="lora", lora_rank=2, block_size=4, sub_block_size=4,
+                    row_tokens=400, rows_per_step=1)  # fmt: skip
+    out = adapt(str(parent), demo.DENOISER_DATA, tmp_path / "draft", recipe=chosen,
+                budget=Budget(steps=1))  # fmt: skip
+    monkeypatch.setattr(demo, "DENOISER", str(out))
+    monkeypatch.setattr(demo, "PARENT", str(parent))
+    few = ["--minutes", "0", "--problems", 1, "--max-new-tokens", 6, "--out", tmp_path / "mine"]
+    told = as_json(run("demo", *few, "--json"))
+    assert [(c["mode"], c["drift"]) for c in told["lossless"]] == [("ar", None), ("speculative", 0)]
+    assert "cells" not in told  # nothing adapted yet
+    code, text, _ = run("demo", *few)
+    assert code == 0
+    assert text.count("speculative") == 1
+
+
 def test_verify_exits_with_one_when_a_promise_is_broken(run, adapted, monkeypatch):
     from unmask.core.backbone import Backbone
 

@@ -4,7 +4,14 @@ import random
 
 import pytest
 
-from unmask.decode.draft_length import MEMORY, PATIENCE, Draft, DraftLength, FixedLength
+from unmask.decode.draft_length import (
+    MEMORY,
+    PATIENCE,
+    PULL,
+    Draft,
+    DraftLength,
+    FixedLength,
+)
 
 
 def taught(longest, cost, hold, rounds=40, rows=1):
@@ -85,9 +92,27 @@ def test_the_choice_is_the_best_of_all(slope, hold):
 def test_expected_is_a_sum_of_products():
     chooser = DraftLength(2)
     chooser.saw_drafts([0, 1, 2, 2], 2)
-    first = (0.7 * MEMORY + 3) / (MEMORY + 4)
-    second = (0.7 * MEMORY + 2) / (MEMORY + 3)
+    common = (2 * 0.7 * MEMORY + 5) / (2 * MEMORY + 7)
+    first = (0.7 * MEMORY + 3 + PULL * common) / (MEMORY + 4 + PULL)
+    second = (0.7 * MEMORY + 2 + PULL * common) / (MEMORY + 3 + PULL)
     assert abs(chooser.expected(2) - (first + first * second)) < 1e-12
+
+
+def test_a_single_bad_verdict_far_out_does_not_shorten_drafts_for_good():
+    chooser = DraftLength(8)
+    for width in (1, 9):
+        chooser.saw_forward(1, width, 1 + 0.02 * width)
+    chooser.saw_drafts([3], 8)
+    for _ in range(20):
+        chooser.saw_drafts([3], 3)
+    assert chooser.choose(1, 20).count > 3
+
+
+def test_a_disturbed_timing_of_a_narrow_forward_is_known_to_be_wrong():
+    chooser = taught(6, lambda w: 1 + 0.05 * w, hold=0.8)
+    before = chooser.choose(1, 20)
+    chooser.saw_forward(1, 1 + before.count, 9.0)
+    assert chooser.choose(1, 20).count >= before.count
 
 
 def test_drafts_that_did_not_pay_are_tried_again_now_and_then():
@@ -98,12 +123,27 @@ def test_drafts_that_did_not_pay_are_tried_again_now_and_then():
 
 
 def test_a_slow_first_forward_is_forgotten():
-    chooser = taught(6, lambda w: 1 + 0.01 * w, hold=1.0)
-    chooser.saw_forward(2, 7, 60.0)  # kernels were loaded
-    for _ in range(3):
-        chooser.saw_forward(2, 7, 1.1)
-    chooser.saw_forward(2, 1, 1.0)
-    assert chooser.choose(2, 20).count == 6
+    """As an engine would play it: kernels are loaded at the first forward, all others are quick."""
+    chooser, seconds, chosen = DraftLength(6), 60.0, []
+    for _ in range(4):
+        draft = chooser.choose(1, 20)
+        chosen.append(draft.count)
+        for _ in range(2 if draft.count else 1):
+            chooser.saw_forward(1, 1 + draft.count, seconds)
+            seconds = 1.1
+        if draft.count:
+            chooser.saw_drafts([draft.count], draft.count)
+    assert chosen[:2] == [6, 0]
+    assert chosen[2:] == [6, 6]
+
+
+def test_short_answers_learn_from_the_widest_forwards_they_have():
+    chooser = DraftLength(8)
+    assert chooser.choose(1, 3).count == 3
+    chooser.saw_forward(1, 4, 5.0)
+    assert chooser.choose(1, 3).count == 0
+    chooser.saw_forward(1, 1, 1.0)
+    assert chooser.choose(1, 3).count == 0  # five times the time for at most four tokens and a half
 
 
 def test_never_more_than_is_of_use():

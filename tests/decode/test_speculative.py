@@ -160,7 +160,7 @@ def following(token, count):
 
 def test_hand_worked_count_of_forwards():
     """Prompt of 3, 20 new tokens, 5 drafts that all hold: the prefill says the first token, then
-    cycles of two forwards make 7 tokens each: 1 + 7 + 7 + 5 (the last drafts but 3).
+    cycles of two forwards make 7 tokens each: 1 + 7 + 7 + 5, and the last drafts but 3.
     """
     (sequence,) = decode(copier_engine((), FixedLength(5), 1), requests([(3, 20)]))
     assert sequence.tokens == following(5, 20)
@@ -217,7 +217,8 @@ def test_any_mix_of_holding_and_failing_drafts(plan, wrong, length, is_chained, 
         if end in answer:
             answer = answer[: answer.index(end) + 1]
         assert sequence.tokens == answer
-        assert sequence.nfe.denoise + sequence.nfe.commit <= len(answer) + sequence.nfe.denoise
+        assert sequence.nfe.denoise + sequence.nfe.commit <= len(answer) - 1  # never more than AR
+        assert sequence.is_stopped == (len(answer) == limit or answer[-1] == end)
 
 
 @torch.no_grad()
@@ -250,6 +251,22 @@ def test_drawn_tokens_follow_the_models_distribution():
     flat = sum((answers.count(a) - draws / 125) ** 2 / (draws / 125)
                for a in product(range(5), repeat=3))  # fmt: skip
     assert flat > 125 + 10 * 250**0.5  # the control: not any distribution would do
+
+
+def test_rows_near_the_last_position_hold_the_others_drafts_back():
+    """A window past the model's last position would be refused, or computed wrongly."""
+    backbone = make_denoiser("mistral", sliding_window=24, max_position_embeddings=24)
+    wanted = requests([(18, 6), (3, 21), (20, 2)])
+    got = speculative(backbone, wanted, FixedLength(8, is_chained=True))
+    assert [s.tokens for s in got] == ar_tokens(backbone, wanted)
+
+
+def test_int8_and_too_long_drafts_are_refused(tmp_path, data):
+    _, out = make_checkpoint(tmp_path, data)
+    with pytest.raises(ConfigError, match="leave --quantize out"):
+        load(str(out), quantize="int8").generate("hi", max_new_tokens=4)
+    with pytest.raises(ConfigError, match="at most 4"):
+        load(str(out)).generate("hi", max_new_tokens=4, draft_length=5)
 
 
 def make_checkpoint(tmp_path, data, **settings):

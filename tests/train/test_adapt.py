@@ -292,9 +292,10 @@ def make_other_parent(folder):
     return folder
 
 
-def test_bfloat16_computes_in_bfloat16_and_keeps_float32_weights(tmp_path, parent, data):
+@pytest.mark.parametrize("settings", [{}, {"context": "draft", "trainable": "lora"}])
+def test_bfloat16_computes_in_bfloat16_and_keeps_float32_weights(tmp_path, parent, data, settings):
     exact, rough = (
-        adapt(str(parent), str(data), tmp_path / str(dtype), recipe=recipe(),
+        adapt(str(parent), str(data), tmp_path / str(dtype), recipe=recipe(**settings),
               budget=Budget(steps=2), dtype=dtype)
         for dtype in (torch.float32, torch.bfloat16)
     )  # fmt: skip

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from unmask.errors import TrainingError
 from unmask.plugins import load_plugin, plugin_names
 from unmask.train.adapt import adapt
 from unmask.train.loop import Budget
@@ -36,3 +37,10 @@ def test_a_run_of_six_steps_follows_its_schedule(tmp_path, parent, data):
     rates = [json.loads(line)["learning_rate"] for line in lines]
     assert rates == pytest.approx([learning_rate(step, step / 6, recipe) for step in range(6)])
     assert rates[5] < rates[0] / 4
+
+
+def test_a_resumed_run_of_minutes_cannot_follow_a_schedule(tmp_path, parent, data):
+    recipe = Recipe(block_size=8, sub_block_size=4, row_tokens=64, schedule="cosine")
+    with pytest.raises(TrainingError, match="use --steps or --tokens"):
+        adapt(str(parent), str(data), tmp_path, recipe=recipe, budget=Budget(minutes=1),
+              resume=True)  # fmt: skip

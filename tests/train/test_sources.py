@@ -93,3 +93,17 @@ def test_sources_with_commas_take_turns(tmp_path, data):
     assert own.fingerprint in mixed.fingerprint
     with pytest.raises(ConfigError, match="gym task"):
         open_source("gym:number_filtering,gym:nonsense", seed=0)
+    odd = tmp_path / "a,b.jsonl"
+    odd.write_text('{"text": "a"}\n')
+    assert open_source(str(odd), seed=0).size == 1
+
+
+def test_gym_tasks_take_settings():
+    few = GymSource("gym:word_sequence_reversal?min_words=2&max_words=2")
+    assert all(few.row(n).messages[1]["content"].count(",") == 1 for n in range(5))
+    plain = GymSource("gym:word_sequence_reversal")
+    assert any(plain.row(n).messages[1]["content"].count(",") > 1 for n in range(5))
+    for query, message in (("min_word=2", "unexpected keyword"), ("min_words", "key=value"),
+                           ("min_words=9&max_words=2", "max_words")):  # fmt: skip
+        with pytest.raises(ConfigError, match=message):
+            GymSource(f"gym:word_sequence_reversal?{query}")

@@ -45,7 +45,7 @@ def test_hand_worked_layout():
     assert row.position[10:].tolist() == [1, 2, 3, 2, 3, 4, 3, 4, 4, 1, 2, 2]
     assert row.denoise.label.tolist() == [12, 13, 14, 13, 14, 15, 14, 15, 15, 22, 23, 23]
     assert row.denoise.read.tolist() == list(range(10, 22))
-    assert row.targets == 12
+    assert row.labels == 12
 
 
 def test_a_window_sees_clean_tokens_before_it_and_its_own_earlier_masks():
@@ -93,6 +93,11 @@ def test_two_passes_are_one(family):
     other = torch.autograd.grad(whole[10:].square().sum(), weights)
     for a, b in zip(one, other, strict=True):
         assert_close(a, b, atol=1e-3, rtol=1e-3)
+
+
+def test_tokens_learnt_are_counted_once_and_terms_of_the_loss_all():
+    row = layout()
+    assert (row.targets, row.labels) == (6, 12)  # 12 13 14 15 | 22 23
 
 
 def test_no_leak():

@@ -175,8 +175,11 @@ def place(
     for mode, chosen in grid:
         if subjects[mode] is model:
             model.decode_config(chosen)  # a wrong mode should fail before anything is timed
+    base = None if model.config is None else model.config.base_model
+    has_own_ar = ar.name in (model.name, base)
     return in_order([
-        Point(subjects[mode], chosen, batch, mode) for batch in batches for mode, chosen in grid
+        Point(subjects[mode], chosen, batch, mode, has_own_ar or mode == "diffusion")
+        for batch in batches for mode, chosen in grid
     ])  # fmt: skip
 
 

@@ -52,8 +52,7 @@ def describe_model(model: "Model") -> dict[str, Any]:
         "chat_template": model.tokenizer.chat_template is not None,
     }
     if config is None:
-        why = "no unmask.json beside the weights: adapt it with `unmask adapt`"
-        return {**facts, "can": {"ar": "yes", "diffusion": f"no: {why}"}}
+        return {**facts, "can": _modes(model)}
     facts["regime"] = {
         "context": config.context,
         "block_size": config.block_size,

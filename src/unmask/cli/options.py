@@ -5,7 +5,10 @@ from typing import Annotated
 import typer
 
 ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Folder, hub id, or alias such as smollm2.")
+    str,
+    typer.Argument(
+        metavar="MODEL", help="Folder, hub id, or a name such as smollm2 or smollm2-gym."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No words and no bars on stderr.")]

@@ -14,14 +14,15 @@ and the most tokens a second win. The choice changes no token: it is about time 
 
 from collections import defaultdict, deque
 from dataclasses import dataclass
-from statistics import median
 
 MEMORY = 0.98
 """What a draft's verdict is worth one verification later."""
+PULL = 8.0
+"""Verdicts that the share of all places counts for at each of them."""
 PATIENCE = 32
 """Rounds without drafts before they are tried once more."""
 TIMINGS = 9
-"""Timings kept of each size of forward; their median counts."""
+"""Timings kept of each size of forward; the fastest counts, the others were disturbed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,11 @@ class DraftLength:
     def _best(self, rows: int, most: int) -> Draft:
         if most < 1:
             return Draft(0)
-        for width in (1 + self.longest, 1):  # try both first; others are worked out from them
-            if not self._seconds[rows, width]:
-                return Draft(min(most, width - 1))
+        widths = self._widths(rows)
+        if not widths or widths[-1] == 1:  # two sizes are tried first, others worked out from them
+            return Draft(most)
+        if widths[0] > 1:
+            return Draft(0)
         rates = {Draft(0): 1 / self._cost(rows, 1)}
         for count in range(1, most + 1):
             drafting, verified = self._cost(rows, 1 + count), 1 + self.expected(count)
@@ -85,16 +88,22 @@ class DraftLength:
         return sum(self._all_hold(few) for few in range(1, count + 1))
 
     def _all_hold(self, count: int) -> float:
-        chance = 1.0
+        """Each place's share, drawn to that of all places where it was tried seldom."""
+        common, chance = sum(self._held) / sum(self._tried), 1.0
         for held, tried in zip(self._held[:count], self._tried, strict=False):
-            chance *= held / tried
+            chance *= (held + PULL * common) / (tried + PULL)
         return chance
 
+    def _widths(self, rows: int) -> list[int]:
+        return sorted(width for count, width in self._seconds if count == rows)
+
     def _cost(self, rows: int, width: int) -> float:
-        if self._seconds[rows, width]:
-            return median(self._seconds[rows, width])
-        low, high = median(self._seconds[rows, 1]), median(self._seconds[rows, 1 + self.longest])
-        return low + max(0.0, high - low) * (width - 1) / self.longest
+        widths = self._widths(rows)
+        low, high = min(self._seconds[rows, 1]), min(self._seconds[rows, widths[-1]])
+        between = low + max(0.0, high - low) * (width - 1) / (widths[-1] - 1)
+        # A forward takes no longer than a wider one took.
+        known = [min(self._seconds[rows, wider]) for wider in widths if wider >= width]
+        return min(known) if (rows, width) in self._seconds else min([between, *known])
 
     def saw_forward(self, rows: int, width: int, seconds: float) -> None:
         """A forward of `width` queries a row took `seconds`, head and drawing included."""

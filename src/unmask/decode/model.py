@@ -206,7 +206,7 @@ class Model:
                 f"(unmask adapt {name} --data DATA --out DIR), or use --mode ar"
             )
         if options.mode == "speculative":
-            return self._checked_draft_config(self.config)
+            return self._checked_draft_config(self.config, options.draft_length)
         if self.config.context == "draft":
             raise ModelError(
                 f"{self.name} is a denoiser: it drafts what AR verifies, and does not fill blocks; "
@@ -217,11 +217,23 @@ class Model:
         check_sub_block_size(self.config.block_size, options.sub_block_size)
         return replace(self.config, sub_block_size=options.sub_block_size)
 
-    def _checked_draft_config(self, config: DiffusionConfig) -> DiffusionConfig:
+    def _checked_draft_config(
+        self, config: DiffusionConfig, draft_length: int | None
+    ) -> DiffusionConfig:
         if config.context == "block" or not config.token_shift:
             raise ModelError(
                 f"{self.name} cannot verify its own drafts: its committed text is not read as an "
                 "AR model reads it; adapt with --recipe denoiser_lora, or use --mode diffusion"
+            )
+        if self.quantize is not None:
+            raise ConfigError(
+                f"{self.quantize} computes a row differently beside others, so drafts cannot be "
+                "verified; leave --quantize out, or use --mode ar"
+            )
+        if draft_length is not None and draft_length > config.block_size:
+            raise ConfigError(
+                f"draft_length must be at most {config.block_size} with {self.name}, which learnt "
+                f"windows of that many masks; got {draft_length}"
             )
         return config
 
@@ -235,7 +247,7 @@ class Model:
         if options.mode == "speculative":
             length = self._draft_length
             if options.draft_length is not None:
-                length = FixedLength(min(options.draft_length, config.block_size))
+                length = FixedLength(options.draft_length)
             return SpeculativeEngine(self.backbone, config, length, rows=rows, max_len=max_len)
         resolved = replace(options, sub_block_size=config.sub_block_size)
         strategy = make_strategy(resolved, line_end_token_ids(self.tokenizer))

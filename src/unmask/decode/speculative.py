@@ -80,7 +80,7 @@ class SpeculativeEngine(Engine):
         rows_B = rows_B[(canvas.drafts_N[rows_B] > 0) & ~canvas.is_finished_B(rows_B)]
         for drafts in torch.unique(canvas.drafts_N[rows_B]).tolist():
             group_B = rows_B[canvas.drafts_N[rows_B] == drafts]
-            more = min(draft.count, self._most_useful(group_B) - drafts - 1)
+            more = min(draft.count, self._most_useful(group_B) - drafts)
             self._verify(group_B, drafts, max(0, more) if draft.is_chained else 0)
         return self._retire()
 
@@ -97,11 +97,15 @@ class SpeculativeEngine(Engine):
         )
 
     def _most_useful(self, rows_B: Tensor) -> int:
-        """Drafts past the answer's end, or past the last position, are for nothing."""
+        """How many drafts are of use to a drafting forward.
+
+        Verifying c drafts says c + 1 tokens behind the one that the drafting forward says itself;
+        none of them may lie past the answer's end, nor past the model's last position.
+        """
         canvas = self.canvas
         start_B, end_B = canvas.start_N[rows_B], canvas.end_N[rows_B]
-        room = int((self.forward.backbone.max_positions - 1 - start_B).min())
-        return max(0, min(int((end_B - start_B).max()) - 2, room))
+        room = int((self.forward.backbone.max_positions - 2 - start_B).min())
+        return max(0, min(int((end_B - start_B).max()) - 3, room))
 
     def _draft(self, rows_B: Tensor, count: int) -> None:
         """Commit the last token, decide the next one, draft `count` more."""
@@ -149,7 +153,9 @@ class SpeculativeEngine(Engine):
     ) -> None:
         """Fix 1 + held tokens behind the last one; all but the newest are committed with it."""
         canvas = self.canvas
-        b, q = (torch.arange(tokens_BQ.shape[1]) <= held_B[:, None]).nonzero(as_tuple=True)
+        q_Q = torch.arange(tokens_BQ.shape[1])
+        room_B1 = (canvas.end_N[rows_B] - canvas.start_N[rows_B] - 1)[:, None]
+        b, q = ((q_Q <= held_B[:, None]) & (q_Q < room_B1)).nonzero(as_tuple=True)
         rows_M = rows_B[b]
         canvas.settle(rows_M, canvas.start_N[rows_M] + 1 + q, tokens_BQ[b, q], confidence_BQ[b, q])
         canvas.commit(rows_B, 1 + held_B)

@@ -10,9 +10,10 @@ class Nfe:
     prefill: int = 0
     """Of the prompt."""
     denoise: int = 0
-    """Over an open block, followed by accepting tokens."""
+    """Over an open block, followed by accepting tokens; in mode `speculative`, to draft."""
     commit: int = 0
-    """Over a finished block, for its final keys and values; in AR mode, one per token."""
+    """Over a finished block, for its final keys and values; in AR mode, one per token; in mode
+    `speculative`, to verify."""
 
     @property
     def total(self) -> int:

@@ -78,7 +78,7 @@ def run_bench(
             twin = _exact_twin(point)
             if is_exact(point):
                 exact.setdefault(twin, tokens)
-            wanted = None if point.mode == "ar" else exact.get(twin)
+            wanted = exact.get(twin) if point.mode != "ar" and point.has_own_ar else None
         yield replace(
             cell,
             drift=None if wanted is None else drift(tokens, wanted),

@@ -53,6 +53,8 @@ class Point:
     batch_size: int
     mode: str
     """That of the options, or the name of a baseline."""
+    has_own_ar: bool = True
+    """The AR points of the run are this model's, or its parent's: `speculative` must equal them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unmask.errors import DataError
 from unmask.store.chat import Message
-from unmask.train.sources import GymSource, JsonlSource, Row
+from unmask.train.sources import GymSource, JsonlSource, Row, split_data, take_turns
 
 ANSWER_MARK = "####"
 """Worked solutions end with it and the bare answer, as in GSM8K."""
@@ -29,11 +29,9 @@ def load_problems(data: str, limit: int, *, seed: int = 0) -> list[Problem]:
     Raises:
         DataError: a row has no reference answer.
     """
-    names = [name.strip() for name in data.split(",")]
+    names = split_data(data)
     if len(names) > 1:
-        each = -(-limit // len(names))
-        turns = zip(*(load_problems(name, each, seed=seed) for name in names), strict=False)
-        return [problem for turn in turns for problem in turn][:limit]
+        return take_turns([load_problems(name, limit, seed=seed) for name in names])[:limit]
     if data.startswith("gym:"):
         gym = GymSource(data, seed=seed, evaluation=True)
         return [_gym_problem(gym, index) for index in range(limit)]

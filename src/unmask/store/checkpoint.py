@@ -16,7 +16,13 @@ from unmask.store.adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from unmask.store.denoiser import load_denoiser
 from unmask.store.embedded import Progress
 from unmask.store.resolve import resolve_model
-from unmask.store.vocabulary import check_mask_token, embedding_rows, end_token_ids, make_room
+from unmask.store.vocabulary import (
+    check_mask_token,
+    embedding_rows,
+    end_token_ids,
+    make_room,
+    name_mask_token,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +65,10 @@ def load_checkpoint(
     folder = resolve_model(name, progress)
     config = DiffusionConfig.load(folder) if (folder / FILE_NAME).exists() else None
     try:
-        tokenizer = _load_tokenizer(folder)
         if (folder / ADAPTER_CONFIG).exists():
-            model, gate = _load_adapted(folder, config, dtype)
+            model, tokenizer, gate = _load_adapted(folder, config, dtype, progress)
         else:
+            tokenizer = _load_tokenizer(folder)
             model, gate = _load_plain(folder, dtype), None
     except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
@@ -96,23 +102,30 @@ def _load_plain(folder: Path, dtype: torch.dtype) -> Any:
 
 
 def _load_adapted(
-    folder: Path, config: DiffusionConfig | None, dtype: torch.dtype
-) -> tuple[Any, Gate | None]:
+    folder: Path, config: DiffusionConfig | None, dtype: torch.dtype, progress: Progress
+) -> tuple[Any, Any, Gate | None]:
     """Load the parent that a PEFT folder names, and merge the adapter into it.
 
-    A denoiser is put beside the parent's weights instead.
+    A denoiser is put beside the parent's weights instead. A folder without a tokenizer uses its
+    parent's.
     """
     from peft import PeftModel
 
     if not (folder / ADAPTER_WEIGHTS).exists():
         raise ModelError(f"{folder} has no {ADAPTER_WEIGHTS}; nothing else is loaded")
     settings = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
-    parent = load_checkpoint(settings["base_model_name_or_path"], dtype=dtype).model
+    parent_name = settings["base_model_name_or_path"]
+    checkpoint = load_checkpoint(parent_name, dtype=dtype, progress=progress)
+    parent, tokenizer = checkpoint.model, checkpoint.tokenizer
+    if (folder / "tokenizer_config.json").exists():
+        tokenizer = _load_tokenizer(folder)
+    elif config is not None:
+        name_mask_token(tokenizer)
     if config is not None:
         _grow(parent, config)
         if config.context == "draft":
-            return parent, load_denoiser(folder, parent, config.mask_token_id)
-    return PeftModel.from_pretrained(parent, folder).merge_and_unload(), None
+            return parent, tokenizer, load_denoiser(folder, parent, config.mask_token_id)
+    return PeftModel.from_pretrained(parent, folder).merge_and_unload(), tokenizer, None
 
 
 def _grow(parent: Any, config: DiffusionConfig) -> None:

@@ -6,13 +6,15 @@ from unmask.errors import ModelError
 from unmask.store.adapter import ADAPTER_CONFIG
 from unmask.store.embedded import ALIASES, Progress, fetch_embedded
 from unmask.store.folders import readable_folder
+from unmask.store.packaged import packaged_folder, packaged_names
 
 
 def resolve_model(name: str, progress: Progress = lambda _text, _share: None) -> Path:
     """The local folder of MODEL.
 
     Args:
-        name: a folder, an alias such as `smollm2`, or a hub id `owner/name`.
+        name: a folder, an alias such as `smollm2`, an adapter that ships with unmask, or a hub id
+            `owner/name`.
         progress: told about downloads.
 
     Raises:
@@ -25,10 +27,13 @@ def resolve_model(name: str, progress: Progress = lambda _text, _share: None) ->
         return folder
     if name in ALIASES:
         return fetch_embedded(name, progress)
+    if (packaged := packaged_folder(name)) is not None:
+        return packaged
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         return _download(name, progress)
+    known = ", ".join([*ALIASES, *packaged_names()])
     raise ModelError(
-        f"no model '{name}': not a folder, nor one of {', '.join(ALIASES)}, nor a hub id owner/name"
+        f"no model '{name}': not a folder, nor one of {known}, nor a hub id owner/name"
     )
 
 

@@ -31,10 +31,15 @@ def add_mask_token(model: Any, tokenizer: Any) -> int:
     known = tokenizer.convert_tokens_to_ids(MASK_TOKEN)
     if known is not None and known != tokenizer.unk_token_id:
         return int(known)
-    tokenizer.add_special_tokens({"extra_special_tokens": [MASK_TOKEN]})
-    mask_token_id = int(tokenizer.convert_tokens_to_ids(MASK_TOKEN))
+    mask_token_id = name_mask_token(tokenizer)
     make_room(model, mask_token_id)
     return mask_token_id
+
+
+def name_mask_token(tokenizer: Any) -> int:
+    """Give a tokenizer the mask token, behind all others; return its id."""
+    tokenizer.add_special_tokens({"extra_special_tokens": [MASK_TOKEN]})
+    return int(tokenizer.convert_tokens_to_ids(MASK_TOKEN))
 
 
 def make_room(model: Any, mask_token_id: int) -> None:

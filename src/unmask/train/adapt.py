@@ -66,6 +66,8 @@ def adapt(
     _check_out(out)
     if out.exists() and not resume and any(out.iterdir()):
         raise TrainingError(f"{out} exists; add --resume to go on, or choose another --out")
+    if resume:
+        _check_resumable(recipe, budget)
     if dtype == torch.float16:
         raise TrainingError("float16 would need loss scaling; train in bfloat16 or float32")
     source = open_source(data, seed=recipe.seed)
@@ -82,6 +84,15 @@ def adapt(
     on_plan(make_plan(run, rows, budget, scout.too_long))
     train(run, _packer(run, source), budget, out, on_step)
     return out
+
+
+def _check_resumable(recipe: Recipe, budget: Budget) -> None:
+    """A schedule follows the share of the whole run, which minutes from now do not tell."""
+    if recipe.schedule != "constant" and budget.steps is None and budget.tokens is None:
+        raise TrainingError(
+            f"schedule {recipe.schedule} needs to know where a resumed run ends; use --steps or "
+            "--tokens instead of --minutes"
+        )
 
 
 def _check_out(out: Path) -> None:

@@ -65,7 +65,13 @@ class TrainingRow:
 
     @property
     def targets(self) -> int:
-        """Tokens learnt from this row."""
+        """Different tokens learnt from this row."""
+        masks = self.places.position[self.denoise.read]
+        return len(self.next_token.label) or len(torch.unique(masks))
+
+    @property
+    def labels(self) -> int:
+        """Terms of the loss: a denoiser's windows overlap, so some tokens are learnt repeatedly."""
         return len(self.denoise.label) or len(self.next_token.label)
 
 

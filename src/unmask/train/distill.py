@@ -15,7 +15,7 @@ from unmask.decode.model import Model
 from unmask.decode.options import OptionValues
 from unmask.errors import DataError, PromptError
 from unmask.store.chat import Message
-from unmask.train.sources import open_source
+from unmask.train.sources import open_source, split_data, take_turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +41,16 @@ def read_prompts(data: str, count: int | None, *, seed: int = 0) -> list[list[Me
     Raises:
         DataError: a row with neither, or no count for an endless source.
     """
-    path = Path(data)
-    if "gym:" in data or not path.suffix:
+    names = split_data(data)
+    if len(names) > 1:
+        return take_turns([read_prompts(name, count, seed=seed) for name in names])[:count]
+    if data.startswith("gym:"):
         if count is None:
             raise DataError(f"{data} has no end; say how many prompts with --limit")
         source = open_source(data, seed=seed)
         rows = (source.row(index).messages for index in range(count))
         return [messages[:-1] for messages in rows if messages]
+    path = Path(data)
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -83,18 +86,15 @@ def distill(
     """Let `model` answer `prompts` into the JSON Lines file `out`; goes on where it stopped.
 
     Raises:
-        DataError: a prompt does not fit the model, `out` has more rows than there are prompts, or
-            cannot be written; nothing is answered then.
+        DataError: a prompt does not fit the model, `out` holds answers to other prompts, or cannot
+            be written; nothing is answered then.
     """
     for number, messages in enumerate(prompts, start=1):
         try:
             model.encode(messages)
         except PromptError as error:
             raise DataError(f"prompt {number}: {error}") from error
-    done = _whole_lines(out)
-    if done > len(prompts):
-        raise DataError(f"{out} has {done} rows for {len(prompts)} prompts; choose another file")
-    cut = 0
+    done, cut = _rows_there(out, prompts), 0
     with out.open("a", encoding="utf-8") as file:
         for first in range(done, len(prompts), batch_size):
             rows = _answer(model, prompts[first : first + batch_size], options)
@@ -111,26 +111,28 @@ def _answer(
     answers = model.generate(batch, **options)  # type: ignore[arg-type]
     rows: list[dict[str, Any]] = []
     for messages, answer in zip(batch, answers, strict=True):
-        said = {"role": "assistant", "content": answer.text}
-        row: dict[str, Any] = {"messages": [*messages, said]}
-        if answer.finish_reason == "length":
-            row["is_cut"] = True
-        rows.append(row)
+        is_cut = answer.finish_reason == "length"
+        text = answer.text.rstrip("\ufffd") if is_cut else answer.text  # half a character
+        row: dict[str, Any] = {"messages": [*messages, {"role": "assistant", "content": text}]}
+        rows.append({**row, "is_cut": True} if is_cut else row)
     return rows
 
 
-def _whole_lines(out: Path) -> int:
-    """Rows that `out` holds; a last line without its end is taken out."""
-    if not out.exists():
-        try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            out.touch()
-        except OSError as error:
-            raise DataError(f"cannot write to {out}: {error}") from error
-        return 0
-    text = out.read_bytes()
-    whole = text[: text.rfind(b"\n") + 1]
-    if len(whole) < len(text):
-        with out.open("r+b") as file:
-            file.truncate(len(whole))
-    return whole.count(b"\n")
+def _rows_there(out: Path, prompts: list[list[Message]]) -> int:
+    """How many prompts `out` has answers to; a last line without its end is taken out."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        text = out.read_bytes() if out.exists() else b""
+        whole = text[: text.rfind(b"\n") + 1]
+        if len(whole) < len(text):
+            with out.open("r+b") as file:
+                file.truncate(len(whole))
+        rows = [json.loads(line) for line in whole.splitlines()]
+        asked = [row["messages"][:-1] for row in rows]
+    except OSError as error:
+        raise DataError(f"cannot write to {out}: {error}") from error
+    except (ValueError, KeyError, TypeError):
+        asked = [[]]
+    if asked != prompts[: len(asked)]:
+        raise DataError(f"{out} holds answers to other prompts; choose another file")
+    return len(asked)

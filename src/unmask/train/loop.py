@@ -22,7 +22,7 @@ from unmask.plugins import load_plugin
 from unmask.train.corrupt import TrainingRow, clean_layout, noisy_layout
 from unmask.train.objective import row_losses, window_loss
 from unmask.train.optim import learning_rate
-from unmask.train.pack import Packer
+from unmask.train.pack import MAX_MISSES, Packer
 from unmask.train.run import Run
 from unmask.train.windows import window_layout
 
@@ -69,13 +69,7 @@ def training_row(run: Run, packer: Packer, row_number: int) -> TrainingRow:
     assert run.backbone.mask_token_id is not None, "a diffusion run has a mask token"
     generator = torch.Generator().manual_seed(recipe.seed * 1_000_003 + row_number)
     if recipe.context == "draft":
-        return window_layout(
-            packer.next_row(),
-            masks=recipe.block_size,
-            windows=recipe.windows,
-            mask_token_id=run.backbone.mask_token_id,
-            generator=generator,
-        )
+        return _windows_row(run, packer, run.backbone.mask_token_id, generator)
     return noisy_layout(
         packer.next_row(),
         block_size=recipe.block_size,
@@ -86,6 +80,25 @@ def training_row(run: Run, packer: Packer, row_number: int) -> TrainingRow:
     )
 
 
+def _windows_row(
+    run: Run, packer: Packer, mask_token_id: int, generator: torch.Generator
+) -> TrainingRow:
+    """The next row that any window opens in."""
+    for _ in range(MAX_MISSES):
+        row = window_layout(
+            packer.next_row(),
+            masks=run.recipe.block_size,
+            windows=run.recipe.windows,
+            mask_token_id=mask_token_id,
+            generator=generator,
+        )
+        if row.labels:
+            return row
+    raise DataError(
+        f"{MAX_MISSES} rows in a row hold answers of a single token: there is nothing to draft"
+    )
+
+
 def train_step(run: Run, rows: list[TrainingRow], share: float) -> dict[str, float]:
     """One optimizer step over `rows`, when `share` of the run is done; returns its log line.
 
@@ -93,7 +106,7 @@ def train_step(run: Run, rows: list[TrainingRow], share: float) -> dict[str, flo
         TrainingError: the loss is not finite; the weights are as they were.
     """
     recipe, device = run.recipe, run.backbone.device
-    targets = sum(row.targets for row in rows)
+    labels = sum(row.labels for row in rows)
     next_weight = _next_token_weight(run)
     sums = torch.zeros(2, device=device)
     for row in rows:
@@ -105,9 +118,9 @@ def train_step(run: Run, rows: list[TrainingRow], share: float) -> dict[str, flo
                 denoise, next_token = row_losses(
                     run.backbone, row, recipe.context, with_next_token=next_weight > 0
                 )
-        ((denoise + next_weight * next_token) / targets).backward()  # type: ignore[no-untyped-call]
+        ((denoise + next_weight * next_token) / labels).backward()  # type: ignore[no-untyped-call]
         sums += torch.stack([denoise.detach(), next_token.detach()])
-    denoise_loss, next_token_loss = (sums / targets).tolist()
+    denoise_loss, next_token_loss = (sums / labels).tolist()
     trainable = [p for group in run.optimizer.param_groups for p in group["params"]]
     norm = float(torch.nn.utils.clip_grad_norm_(trainable, recipe.clip_norm))
     if not math.isfinite(denoise_loss + next_token_loss + norm):
@@ -125,7 +138,7 @@ def train_step(run: Run, rows: list[TrainingRow], share: float) -> dict[str, flo
         "next_token_loss": next_token_loss,
         "gradient_norm": norm,
         "learning_rate": rate,
-        "targets": targets,
+        "targets": sum(row.targets for row in rows),
         "tokens": sum(len(row.tokens) for row in rows),
     }
 

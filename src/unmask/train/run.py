@@ -135,7 +135,8 @@ def read_progress(folder: Path, *, identity: Identity, recipe: Recipe) -> Progre
         raise TrainingError(f"nothing to resume in {folder}; leave --resume out to start")
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
-        before = {**state["provenance"]["recipe"], **state["identity"]}
+        known = dataclasses.asdict(Recipe())  # a run made before a key was there had its default
+        before = {**known, **state["provenance"]["recipe"], **state["identity"]}
         lines = (path.parent / "log.jsonl").read_text(encoding="utf-8").splitlines()
         progress = Progress(**state["progress"], log=[json.loads(line) for line in lines])
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -3,14 +3,17 @@
 import hashlib
 import json
 import random
+import re
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 from unmask.errors import ConfigError, DataError, MissingExtraError, unknown_name
 from unmask.store.chat import Message
+
+T = TypeVar("T")
 
 EVALUATION_OFFSET = 2**40
 """Gym seeds below it are for training, from it on for evaluation."""
@@ -53,7 +56,7 @@ def open_source(data: str, *, seed: int) -> Source:
         DataError: missing file, broken row, nothing in it.
         ConfigError: no gym task of this name.
     """
-    names = [name.strip() for name in data.split(",")]
+    names = split_data(data)
     if len(names) > 1:
         return MixedSource([open_source(name, seed=seed) for name in names])
     if data.startswith("gym:"):
@@ -61,6 +64,27 @@ def open_source(data: str, *, seed: int) -> Source:
     if data.endswith((".jsonl", ".json")) or Path(data).exists():
         return JsonlSource(Path(data), seed=seed)
     raise DataError(f"no data '{data}': use a file.jsonl or gym:NAME, such as gym:gsm_symbolic")
+
+
+def split_data(data: str) -> list[str]:
+    """The sources that DATA names; a file that is there is one, whatever its name.
+
+    >>> split_data("a.jsonl, gym:x?words=[1, 2]")
+    ['a.jsonl', 'gym:x?words=[1, 2]']
+    """
+    if Path(data).exists():
+        return [data]
+    return [name.strip() for name in re.split(r",(?![^\[]*\])", data)]
+
+
+def take_turns(lists: list[list[T]]) -> list[T]:
+    """First of each, second of each, …; one that has ended is passed over.
+
+    >>> take_turns([[1, 2, 3], [7]])
+    [1, 7, 2, 3]
+    """
+    longest = max(map(len, lists))
+    return [each[turn] for turn in range(longest) for each in lists if turn < len(each)]
 
 
 class JsonlSource:
@@ -210,7 +234,11 @@ def _settings(query: str) -> dict[str, Any]:
     {'min_words': 3, 'words': [1, 2], 'name': 'abc'}
     """
     settings: dict[str, Any] = {}
-    for name, text in parse_qsl(query):
+    try:
+        pairs = parse_qsl(query, strict_parsing=True) if query else []
+    except ValueError as error:
+        raise ConfigError(f"gym settings are written key=value&key=value: {error}") from error
+    for name, text in pairs:
         try:
             settings[name] = json.loads(text)
         except json.JSONDecodeError:

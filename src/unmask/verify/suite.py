@@ -31,12 +31,17 @@ DIFFUSION_CHECKS: tuple[Callable[[Subject], Check], ...] = (
 )
 """What holds for one that is adapted to fill blocks."""
 
+SPECULATIVE_CHECKS: tuple[Callable[[Subject], Check], ...] = (
+    draft_checks.speculative_is_stock_generate,
+    draft_checks.speculative_draws_as_ar,
+)
+"""What holds where the model can verify its own drafts."""
+
 DRAFT_CHECKS: tuple[Callable[[Subject], Check], ...] = (
     draft_checks.parent_is_untouched,
     draft_checks.window_logits_are_drafting_logits,
     model_checks.mask_token_is_never_predicted,
-    draft_checks.speculative_is_stock_generate,
-    draft_checks.speculative_draws_as_ar,
+    *SPECULATIVE_CHECKS,
 )
 """What holds for a denoiser."""
 
@@ -66,4 +71,8 @@ def count_checks(config: DiffusionConfig | None) -> int:
 
 
 def _checks_of(config: DiffusionConfig) -> tuple[Callable[[Subject], Check], ...]:
-    return DRAFT_CHECKS if config.context == "draft" else DIFFUSION_CHECKS
+    if config.context == "draft":
+        return DRAFT_CHECKS
+    if config.context == "causal" and config.token_shift:
+        return DIFFUSION_CHECKS + SPECULATIVE_CHECKS
+    return DIFFUSION_CHECKS
