@@ -12,6 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 
 from unmask.config import DiffusionConfig
 from unmask.core.backbone import Backbone
+from unmask.core.denoiser import add_denoiser, gated_parts
 from unmask.store.vocabulary import MASK_TOKEN
 
 FAMILIES = ["llama", "qwen2", "qwen3"]
@@ -46,6 +47,16 @@ def make_model(family="llama", vocab_size=97, **settings):
 
 def make_backbone(family="llama", **settings):
     return Backbone(make_model(family, **settings), mask_token_id=MASK)
+
+
+def make_denoiser(family="llama", *, spread=0.3, **settings):
+    """Random adapters of a given spread on a random model; at 0 they change nothing."""
+    model = make_model(family, **settings)
+    gate = add_denoiser(model, rank=4, alpha=8, mask_token_id=MASK)
+    for _, part in gated_parts(model):
+        for weight in part.parameters(recurse=False):
+            torch.nn.init.normal_(weight, std=spread)
+    return Backbone(model, mask_token_id=MASK, gate=gate)
 
 
 def make_config(**settings):

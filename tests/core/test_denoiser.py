@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from conftest import FAMILIES, MASK, make_model
+from conftest import FAMILIES, MASK, make_denoiser, make_model
 from torch.testing import assert_close
 
 from unmask.core.backbone import Backbone
-from unmask.core.denoiser import GatedLinear, add_denoiser, gated_parts
+from unmask.core.denoiser import GatedLinear, add_denoiser
 from unmask.errors import ModelError
 
 TOKENS = torch.tensor([[5, 9, 3, MASK, MASK]])
@@ -14,26 +14,16 @@ POSITIONS = torch.arange(5)[None]
 CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril()[None, None]
 
 
-def with_denoiser(family="llama", *, trained=True):
-    model = make_model(family)
-    gate = add_denoiser(model, rank=4, alpha=8, mask_token_id=MASK)
-    if trained:
-        for _, part in gated_parts(model):
-            for weight in part.parameters(recurse=False):
-                torch.nn.init.normal_(weight, std=0.3)
-    return Backbone(model, mask_token_id=MASK, gate=gate)
-
-
 @pytest.mark.parametrize("family", [*FAMILIES, "gemma3_text", "phi3"])
 def test_without_masks_the_model_is_the_parent_bit_for_bit(family):
     parent = Backbone(make_model(family), mask_token_id=MASK)
-    adapted = with_denoiser(family)
+    adapted = make_denoiser(family)
     plain = (torch.tensor([[5, 9, 3, 7, 8]]), POSITIONS, CAUSAL)
     assert torch.equal(adapted.hidden(*plain), parent.hidden(*plain))
 
 
 def test_the_gate_is_open_for_masks_alone():
-    adapted = with_denoiser()
+    adapted = make_denoiser()
     shut = adapted.hidden(TOKENS, POSITIONS, CAUSAL)
     opened = adapted.hidden(TOKENS, POSITIONS, CAUSAL, masks=2)
     assert torch.equal(opened[:, :3], shut[:, :3])
@@ -43,12 +33,16 @@ def test_the_gate_is_open_for_masks_alone():
 
 def test_new_adapters_change_nothing():
     parent = Backbone(make_model(), mask_token_id=MASK)
-    fresh = with_denoiser(trained=False).hidden(TOKENS, POSITIONS, CAUSAL, masks=2)
+    model = make_model()
+    gate = add_denoiser(model, rank=4, alpha=8, mask_token_id=MASK)
+    fresh = Backbone(model, mask_token_id=MASK, gate=gate).hidden(
+        TOKENS, POSITIONS, CAUSAL, masks=2
+    )
     assert torch.equal(fresh, parent.hidden(TOKENS, POSITIONS, CAUSAL))
 
 
 def test_only_adapters_and_the_mask_embedding_are_trained():
-    adapted = with_denoiser()
+    adapted = make_denoiser()
     adapted.hidden(TOKENS, POSITIONS, CAUSAL, masks=2).square().sum().backward()
     trained = {name for name, weight in adapted.model.named_parameters() if weight.requires_grad}
     with_gradient = {n for n, w in adapted.model.named_parameters() if w.grad is not None}
@@ -69,7 +63,7 @@ def test_peft_computes_the_same(masks, tmp_path):
 
     from unmask.store.denoiser import save_denoiser
 
-    adapted = with_denoiser()
+    adapted = make_denoiser()
     ours = adapted.hidden(TOKENS, POSITIONS, CAUSAL, masks=masks)
     save_denoiser(tmp_path, adapted.model, parent="none", rank=4, alpha=8)
     theirs = PeftModel.from_pretrained(make_model(), tmp_path)

@@ -4,13 +4,13 @@ from itertools import product
 
 import pytest
 import torch
-from conftest import FAMILIES, MASK, make_config, make_model, save_parent
+from conftest import FAMILIES, MASK, make_config, make_denoiser, make_model, save_parent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unmask.core.backbone import Backbone
 from unmask.core.canvas import Sampling
-from unmask.core.denoiser import add_denoiser, gated_parts
+from unmask.core.denoiser import add_denoiser
 from unmask.decode.autoregressive import ar_config
 from unmask.decode.draft_length import DraftLength, FixedLength
 from unmask.decode.engine import Engine, Request
@@ -26,16 +26,6 @@ from unmask.train.recipe import Recipe
 
 LENGTHS = [FixedLength(0), FixedLength(1), FixedLength(5), FixedLength(3, is_chained=True),
            DraftLength(8)]  # fmt: skip
-
-
-def make_denoiser(family="llama", *, spread=0.0, **sizes):
-    """Random adapters of a given spread: at 0 drafts are the parent's, of masks."""
-    model = make_model(family, **sizes)
-    gate = add_denoiser(model, rank=4, alpha=8, mask_token_id=MASK)
-    for _, part in gated_parts(model):
-        for weight in part.parameters(recurse=False):
-            torch.nn.init.normal_(weight, std=spread)
-    return Backbone(model, mask_token_id=MASK, gate=gate)
 
 
 class Copier:
@@ -255,7 +245,7 @@ def test_drawn_tokens_follow_the_models_distribution():
 
 def test_rows_near_the_last_position_hold_the_others_drafts_back():
     """A window past the model's last position would be refused, or computed wrongly."""
-    backbone = make_denoiser("mistral", sliding_window=24, max_position_embeddings=24)
+    backbone = make_denoiser("mistral", spread=0.0, sliding_window=24, max_position_embeddings=24)
     wanted = requests([(18, 6), (3, 21), (20, 2)])
     got = speculative(backbone, wanted, FixedLength(8, is_chained=True))
     assert [s.tokens for s in got] == ar_tokens(backbone, wanted)

@@ -4,11 +4,9 @@ import math
 
 import pytest
 import torch
-from conftest import MASK, make_model
+from conftest import MASK, make_denoiser
 from torch.testing import assert_close
 
-from unmask.core.backbone import Backbone
-from unmask.core.denoiser import add_denoiser, gated_parts
 from unmask.core.masks import dense_mask
 from unmask.train.chat import Sample
 from unmask.train.objective import window_hidden, window_loss
@@ -24,15 +22,6 @@ def layout(masks=3, windows=99, seed=0, samples=SAMPLES):
     return window_layout(
         pack_samples(samples), masks=masks, windows=windows, mask_token_id=MASK, generator=generator
     )
-
-
-def denoiser(family="llama"):
-    model = make_model(family)
-    gate = add_denoiser(model, rank=4, alpha=8, mask_token_id=MASK)
-    for _, part in gated_parts(model):
-        for weight in part.parameters(recurse=False):
-            torch.nn.init.normal_(weight, std=0.3)
-    return Backbone(model, mask_token_id=MASK, gate=gate)
 
 
 def test_hand_worked_layout():
@@ -81,7 +70,7 @@ def test_starts_are_drawn_evenly_and_never_twice():
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
 def test_two_passes_are_one(family):
     """The frozen clean stream, computed first, against everything in one forward."""
-    backbone, row = denoiser(family), layout()
+    backbone, row = make_denoiser(family), layout()
     clean, noisy = window_hidden(backbone, row)
     mask = dense_mask(row.places[None], row.places[None], "draft")
     whole = backbone.hidden(row.tokens[None], row.position[None], mask, masks=12)[0]
@@ -102,7 +91,7 @@ def test_tokens_learnt_are_counted_once_and_terms_of_the_loss_all():
 
 def test_no_leak():
     """A mask never sees the token it predicts, nor any after its window's start."""
-    backbone, row = denoiser(), layout()
+    backbone, row = make_denoiser(), layout()
     _, before = window_hidden(backbone, row)
     row.tokens[3:6] = 50
     _, after = window_hidden(backbone, row)
@@ -113,7 +102,7 @@ def test_no_leak():
 
 
 def test_loss_mixes_data_and_what_the_parent_says(monkeypatch):
-    backbone, row = denoiser(), layout()
+    backbone, row = make_denoiser(), layout()
 
     def logits(hidden):  # p = 1/2, 1/4, 1/8 … whatever the state
         return (-math.log(2) * torch.arange(1.0, 10.0)).expand(len(hidden), -1)

@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from conftest import FAMILIES, MASK, make_backbone, make_config, make_model
+from conftest import FAMILIES, MASK, make_backbone, make_config, make_denoiser
 
 from unmask.core import canvas as canvas_module
-from unmask.core.backbone import Backbone
-from unmask.core.denoiser import GatedLinear, add_denoiser, gated_parts
+from unmask.core.denoiser import GatedLinear
 from unmask.core.masks import dense_mask
 from unmask.decode import forward
 from unmask.decode.speculative import SpeculativeEngine
@@ -31,21 +30,12 @@ def test_parent_is_checked_as_ar_only():
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_promises_hold_for_a_denoiser(family):
-    for check in run_checks(make_denoiser(family), make_config(context="draft")):
+    for check in run_checks(make_denoiser(family, spread=0.1), make_config(context="draft")):
         assert check.holds, check
 
 
-def make_denoiser(family="llama"):
-    model = make_model(family)
-    gate = add_denoiser(model, rank=4, alpha=8, mask_token_id=MASK)
-    for _, part in gated_parts(model):
-        for weight in part.parameters(recurse=False):
-            torch.nn.init.normal_(weight, std=0.1)
-    return Backbone(model, mask_token_id=MASK, gate=gate)
-
-
 def test_a_broken_denoiser_is_found(monkeypatch):
-    tried = Subject(backbone=make_denoiser(), config=make_config(context="draft"))
+    tried = Subject(backbone=make_denoiser(spread=0.1), config=make_config(context="draft"))
     assert draft_checks.speculative_is_stock_generate(tried).holds
 
     def keep_wrong(self, rows, tokens, confidence, held):  # believes one draft too many

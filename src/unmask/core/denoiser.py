@@ -43,10 +43,8 @@ class GatedLinear(nn.Module):
         masks = self.gate.masks
         if masks:
             seen, part = input[..., -masks:, :], output[..., -masks:, :]
-            is_plain = part.dtype == self.lora_B.dtype  # not so under autocast
-            if (
-                is_plain and part.is_contiguous()
-            ):  # one row: added where it stands, half the kernels
+            if part.is_contiguous() and part.dtype == self.lora_B.dtype:  # one row, no autocast
+                # Added where it stands: half the kernels.
                 low = seen.reshape(-1, seen.shape[-1]) @ self.lora_A.T
                 part.view(-1, part.shape[-1]).addmm_(low, self.lora_B.T, alpha=self.scale)
             else:

@@ -111,7 +111,7 @@ class DraftLength:
 
     def saw_drafts(self, held: list[int], count: int) -> None:
         """Of `count` drafts in each of several rows, so many held."""
-        for place in range(min(count, self.longest)):
+        for place in range(count):
             self._held[place] *= MEMORY
             self._tried[place] *= MEMORY
             self._held[place] += sum(n > place for n in held)

@@ -12,7 +12,7 @@ from unmask.config import FILE_NAME, DiffusionConfig
 from unmask.core.backbone import Backbone
 from unmask.core.denoiser import Gate
 from unmask.errors import ModelError
-from unmask.store.adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+from unmask.store.adapter import ADAPTER_CONFIG, adapter_weights
 from unmask.store.denoiser import load_denoiser
 from unmask.store.embedded import Progress
 from unmask.store.resolve import resolve_model
@@ -111,8 +111,7 @@ def _load_adapted(
     """
     from peft import PeftModel
 
-    if not (folder / ADAPTER_WEIGHTS).exists():
-        raise ModelError(f"{folder} has no {ADAPTER_WEIGHTS}; nothing else is loaded")
+    adapter_weights(folder)
     settings = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     parent_name = settings["base_model_name_or_path"]
     checkpoint = load_checkpoint(parent_name, dtype=dtype, progress=progress)

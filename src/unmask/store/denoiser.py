@@ -51,7 +51,6 @@ def save_denoiser(folder: Path, model: Any, *, parent: str, rank: int, alpha: fl
     save_file(tensors, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})
 
 
-@torch.no_grad()
 def load_denoiser(folder: Path, model: Any, mask_token_id: int) -> Gate:
     """Put the adapters in `folder` on `model`, which has a row for the mask token.
 

@@ -15,7 +15,7 @@ from unmask.decode.model import Model
 from unmask.decode.options import OptionValues
 from unmask.errors import DataError, PromptError
 from unmask.store.chat import Message
-from unmask.train.sources import open_source, split_data, take_turns
+from unmask.train.sources import numbered, open_source, read_lines, split_data, take_turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +51,8 @@ def read_prompts(data: str, count: int | None, *, seed: int = 0) -> list[list[Me
         rows = (source.row(index).messages for index in range(count))
         return [messages[:-1] for messages in rows if messages]
     path = Path(data)
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {error}") from error
-    numbered = ((n, line) for n, line in enumerate(lines, start=1) if line.strip())
-    return [_prompt(line, f"{path}:{n}") for n, line in islice(numbered, count)]
+    rows_there = islice(numbered(path, read_lines(path)), count)
+    return [_prompt(line, where) for where, line in rows_there]
 
 
 def _prompt(line: str, where: str) -> list[Message]:

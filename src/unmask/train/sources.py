@@ -4,6 +4,7 @@ import hashlib
 import json
 import random
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -87,19 +88,33 @@ def take_turns(lists: list[list[T]]) -> list[T]:
     return [each[turn] for turn in range(longest) for each in lists if turn < len(each)]
 
 
+def read_lines(path: Path) -> list[str]:
+    """Lines of a JSON Lines file, blank ones included.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {error}") from error
+    return text.split("\n")  # not at U+2028 inside a string
+
+
+def numbered(path: Path, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Each line that is not blank, behind the file and number that messages name it by."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield f"{path}:{number}", line
+
+
 class JsonlSource:
     """Rows of a JSON Lines file, all read and checked before anything else starts."""
 
     def __init__(self, path: Path, *, seed: int) -> None:
         self.name, self._seed = str(path.resolve()), seed
-        try:
-            lines = path.read_text(encoding="utf-8-sig").split(
-                "\n"
-            )  # not at U+2028 inside a string
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"cannot read {path}: {error}") from error
-        numbered = enumerate(lines, start=1)
-        self.rows = [parse_row(line, f"{path}:{n}") for n, line in numbered if line.strip()]
+        lines = read_lines(path)
+        self.rows = [parse_row(line, where) for where, line in numbered(path, lines)]
         if not self.rows:
             raise DataError(f"{path} has no rows")
         self.size: int | None = len(self.rows)
