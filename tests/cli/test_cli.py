@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from unmask.cli.bench import operating_points
 from unmask.cli.main import main
 
 SMALL = ["--set", "block_size=8", "--set", "sub_block_size=4", "--set", "row_tokens=64",
@@ -61,6 +62,19 @@ def test_generate_ar_works_on_a_parent(run, parent):
     code, out, _ = run("generate", parent, "hello", "--mode", "ar", "--max-new-tokens", 5, "-q")
     assert code == 0
     assert out.strip()
+
+
+def test_an_axis_multiplies_only_the_strategies_that_heed_it():
+    axes = {"strategy": ["threshold", "entropy", "factor", "prophet"], "cache": ["block"],
+            "sub_block_size": [None], "threshold": [0.9, 0.8], "k": [1], "factor": [1.0, 2.0, 3.0],
+            "gamma": [0.1, 0.2]}  # fmt: skip
+    points = [chosen for _, chosen in operating_points(["ar", "diffusion"], axes, {"seed": 3})]
+    assert [(p.strategy, p.threshold, p.gamma, p.factor) for p in points[1:]] == [
+        ("threshold", 0.9, 0.1, 1.0), ("threshold", 0.8, 0.1, 1.0),
+        ("entropy", 0.9, 0.1, 1.0), ("entropy", 0.9, 0.2, 1.0),
+        ("factor", 0.9, 0.1, 1.0), ("factor", 0.9, 0.1, 2.0), ("factor", 0.9, 0.1, 3.0),
+        ("prophet", 0.9, 0.1, 1.0),
+    ]  # fmt: skip
 
 
 def test_adapt_then_verify_then_inspect_then_bench(run, parent, data, tmp_path):
@@ -194,6 +208,8 @@ BAD = [
     (["adapt", "PARENT", "--data", "LONG", "--out", "OUT", *SMALL], "longer than row_tokens"),
     (["bench", "ADAPTED", "--thresholds", "a"], "--thresholds expects numbers"),
     (["bench", "ADAPTED", "--batch-sizes", "0"], "above 0"),
+    (["bench", "ADAPTED", "--factors", "b"], "--factors expects numbers"),
+    (["bench", "ADAPTED", "--gammas", "0"], "--gammas must be above 0"),
     (["bench", "ADAPTED", "--limit", "0"], "--limit"),
     (["bench", "ADAPTED", "--repeats", "0"], "--repeats"),
     (["bench", "ADAPTED", "--strategies", "topk,gready"], "unknown strategy"),

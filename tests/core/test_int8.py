@@ -35,6 +35,19 @@ def test_the_product_is_that_of_rounded_weights():
     torch.testing.assert_close(out, torch.tensor([[-127 * 127 + 1.0, 66.0]]), rtol=0.01, atol=0.6)
 
 
+def test_a_row_does_not_depend_on_its_batch():
+    holder = make_model()
+    holder.extra = nn.Linear(24, 40)
+    use_int8_linear(holder)
+    rows = torch.randn(5, 24) * torch.tensor([[1.0], [1e-3], [1e4], [0.0], [1.0]])
+    together = holder.extra(rows)
+    alone = torch.cat([holder.extra(row[None]) for row in rows])
+    assert torch.equal(together, alone)
+    assert not torch.equal(together[0], together[4])
+    one_scale = torch.ops.quantized.linear_dynamic(rows, holder.extra.packed, reduce_range=True)
+    assert (one_scale[1] + holder.extra.bias - alone[1]).abs().max() > 1e-4  # what it was before
+
+
 def test_other_dtypes_are_refused():
     with pytest.raises(ConfigError, match="float32 on a CPU"):
         use_int8_linear(make_backbone().model.to(torch.bfloat16))

@@ -4,9 +4,9 @@ import itertools
 import json as json_module
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -36,6 +36,9 @@ IgnoreEos = Annotated[
     bool, typer.Option("--ignore-eos", help="Answers of full length, for timing.")
 ]
 
+Axes = dict[str, list[Any]]
+"""From the name of a `DecodeOptions` field to the values to try."""
+
 MODES = ("ar", "diffusion", "speculative", "transformers")
 
 
@@ -47,6 +50,8 @@ def command(
     strategies: Annotated[str, typer.Option(help="Comma-separated.")] = "threshold",
     thresholds: Annotated[str, typer.Option(help="Comma-separated.")] = "1.0,0.9",
     k: Annotated[str, typer.Option(help="Of topk and random; comma-separated.")] = "1",
+    factors: Annotated[str, typer.Option(help="Of factor; comma-separated.")] = "1.0",
+    gammas: Annotated[str, typer.Option(help="Of entropy; comma-separated.")] = "0.1",
     caches: Annotated[str, typer.Option("--cache", help="Comma-separated.")] = "block",
     sub_block_sizes: SubBlockSizes = None,
     batch_sizes: Annotated[str, typer.Option(help="Comma-separated.")] = "1",
@@ -69,16 +74,13 @@ def command(
     from unmask.evals.problems import load_problems
 
     output = Output(as_json=json, quiet=quiet)
-    common: dict[str, Any] = {"max_new_tokens": max_new_tokens, "seed": seed,
-                              "ignore_eos": ignore_eos, "fuse_commit": fuse_commit,
-                              "draft_length": draft_length}  # fmt: skip
-    axes: dict[str, list[Any]] = {
-        "strategy": _names(strategies),
-        "threshold": _numbers("thresholds", thresholds, float),
-        "k": _numbers("k", k, int),
-        "cache": _names(caches),
-        "sub_block_size": _sizes(sub_block_sizes),
-    }
+    common = {"max_new_tokens": max_new_tokens, "seed": seed, "ignore_eos": ignore_eos,
+              "fuse_commit": fuse_commit, "draft_length": draft_length}  # fmt: skip
+    axes: Axes = {"strategy": _names(strategies), "cache": _names(caches),
+                  "sub_block_size": _sizes(sub_block_sizes)}  # fmt: skip
+    axes |= {"threshold": _numbers("thresholds", thresholds, float), "k": _numbers("k", k, int),
+             "factor": _numbers("factors", factors, float),
+             "gamma": _numbers("gammas", gammas, float)}  # fmt: skip
     batches = _numbers("batch-sizes", batch_sizes, int)
     _check(limit, repeats, batches, out)
     grid = operating_points(_names(modes or "ar,diffusion"), axes, common)  # fails early
@@ -95,13 +97,13 @@ def command(
     points = place(grid, batches, loaded, ar, stock)
     results: dict[str, Any] = {"data": data, "seed": seed}
     measure(loaded, points, problems, results, output, repeats, out, full_warm_up=compile)
-    if json:
-        output.emit(results)
-    else:
-        _show(results, output)
+    _show(results, output)
 
 
 def _show(results: dict[str, Any], output: Output) -> None:
+    if output.as_json:
+        output.emit(results)
+        return
     output.data.print(bench_table(results["cells"]))
     output.words.print(results["definitions"], style="dim")
 
@@ -123,9 +125,7 @@ def measure(
                 _write(out, results, output)
 
 
-def operating_points(
-    modes: list[str], axes: dict[str, list[Any]], common: dict[str, Any]
-) -> list[tuple[str, Any]]:
+def operating_points(modes: list[str], axes: Axes, common: dict[str, Any]) -> list[tuple[str, Any]]:
     """(mode, options) of every point; the axes matter to diffusion alone, and only once each.
 
     Raises:
@@ -133,9 +133,9 @@ def operating_points(
     """
     from unmask.decode.options import DecodeOptions, Mode
     from unmask.decode.policy import make_policy
-    from unmask.decode.strategy import make_strategy
+    from unmask.decode.strategy import Knob, make_strategy
 
-    plain = DecodeOptions()
+    plain = asdict(DecodeOptions())
     points: list[tuple[str, Any]] = []
     for mode in modes:
         if mode not in MODES:
@@ -149,11 +149,8 @@ def operating_points(
             chosen = DecodeOptions(mode="diffusion", **axis, **common)
             strategy = make_strategy(chosen)
             make_policy(chosen, strategy)
-            if strategy.knob != "threshold":
-                chosen = replace(chosen, threshold=plain.threshold)
-            if strategy.knob != "k":
-                chosen = replace(chosen, k=plain.k)
-            points.append((mode, chosen))
+            idle = set(get_args(Knob)) - {strategy.knob}
+            points.append((mode, replace(chosen, **{name: plain[name] for name in idle})))
     return list(dict.fromkeys(points))
 
 

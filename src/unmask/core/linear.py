@@ -24,7 +24,7 @@ class FewRowsLinear(nn.Linear):
         """(…, in) → (…, out)."""
         rows = input.numel() // self.in_features
         if rows == 1 and self.out_features >= WIDE and self.weight.device.type == "cpu":
-            twice = self.forward(input.reshape(1, -1).expand(2, -1))
+            twice = self.forward(input.reshape(1, -1).repeat(2, 1))  # `expand` takes a slow path
             return twice[0].view(*input.shape[:-1], -1)
         if not FEW_ROWS[0] <= rows <= FEW_ROWS[1] or self.weight.device.type != "cpu":
             return linear(input, self.weight, self.bias)
