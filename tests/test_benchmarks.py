@@ -40,6 +40,12 @@ def test_gpu_benchmark_is_ready_for_a_gpu():
     assert "eager, batch 2" in told
 
 
+def test_our_decoder_says_what_a_plain_one_says(adapted, data):
+    told = run("plain_decoder.py", adapted, "--data", data, "--prompts", 2, "--new-tokens", 20)
+    assert [line.split()[0] for line in told.splitlines()] == ["block", "dual-reference", "dual"]
+    assert all("2 of 2 answers equal" in line for line in told.splitlines()[:2])
+
+
 def test_a_packed_adapter_is_its_run_in_bfloat16(tmp_path, parent, data):
     chosen = Recipe(context="draft", trainable="lora", lora_rank=2, block_size=8, sub_block_size=8,
                     row_tokens=64, rows_per_step=1, learning_rate=1e-2)  # fmt: skip
