@@ -94,6 +94,13 @@ def correctness(device: torch.device) -> Iterator[Row]:
         cold = there.decode(prompts, 40, threshold=0.02, cache="none")
         equal = sum(a.tokens == b for a, b in zip(cold, got, strict=True))
         yield f"cached = recomputed in {dtype}", f"{equal} of {len(got)} answers"
+        if device.type != "cuda":
+            continue  # torch.compile has tests of its own
+        there.backbone.compile()
+        for _ in range(2):  # the second time what the first has recorded
+            again = there.decode(prompts, 40, threshold=0.02)
+        equal = sum(a.tokens == b for a, b in zip(again, got, strict=True))
+        yield f"graphs = eager in {dtype}", f"{equal} of {len(got)} answers"
     yield "flex mask = dense mask, hidden states", f"{flex_difference(here, device):.1e}"
 
 
@@ -113,7 +120,7 @@ def flex_difference(subject: Subject, device: torch.device) -> float:
 def decoding(
     model, device: torch.device, batches: list[int], chosen: argparse.Namespace
 ) -> Iterator[Row]:
-    """AR and diffusion at a fixed pace, eager and compiled; the share of the memory bound."""
+    """AR and diffusion at a fixed pace, eager and with graphs; the share of the memory bound."""
     subject = make_subject(model)
     ar = Subject(backbone=subject.backbone, config=ar_config(model.config.vocab_size))
     table = model.get_input_embeddings().weight  # one row of it is read, unless it is the head too

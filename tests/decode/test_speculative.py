@@ -40,7 +40,7 @@ class Copier:
     def __init__(self, wrong=()):
         self.wrong = set(wrong)
 
-    def new_cache(self, rows, max_len):
+    def new_cache(self, rows, max_len, borrower=None):
         return torch.zeros(rows, max_len, dtype=torch.long), {}
 
     def hidden(self, tokens, positions, mask, cache, *, masks=0):

@@ -19,7 +19,10 @@ Quantize = Annotated[
 ]
 Compile = Annotated[
     bool,
-    typer.Option("--compile", help="Layers through torch.compile: slow to start, then faster."),
+    typer.Option(
+        "--compile",
+        help="Slow to start, then faster: torch.compile on a CPU, CUDA graphs on a GPU.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Of everything that is drawn at random.")]
 

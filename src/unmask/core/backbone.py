@@ -5,6 +5,7 @@ Everything above it sees hidden states and logits.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from unmask.core import attention
 from unmask.core.cache import BlockCache
 from unmask.core.compiled import compile_layers
 from unmask.core.denoiser import Gate
+from unmask.core.graphs import WINDOW_STEP, Graphs
 from unmask.core.linear import plain_linear
 from unmask.errors import ModelError
 
@@ -42,6 +44,7 @@ class Backbone:
         self.head = model.get_output_embeddings()
         self.logit_scale = 1.0
         self._is_compiled = False
+        self._graphs: Graphs | None = None
         _check_rotary(model)
         model.set_attn_implementation(attention.NAME)
         self._check_against_stock()
@@ -63,9 +66,17 @@ class Backbone:
         windows = [settings.max_position_embeddings, settings.to_dict().get("sliding_window")]
         return min(int(window) for window in windows if window)
 
-    def new_cache(self, rows: int, max_len: int) -> BlockCache:
-        """An empty cache for this model."""
-        return BlockCache(self.model.config.num_hidden_layers, rows, max_len)
+    @property
+    def window_step(self) -> int:
+        """What the number of keys of a cached forward should be a multiple of."""
+        return 1 if self._graphs is None else WINDOW_STEP
+
+    def new_cache(self, rows: int, max_len: int, borrower: object | None = None) -> BlockCache:
+        """A cache for this model; it may be lent to another once `borrower` is gone."""
+        make = partial(BlockCache, self.model.config.num_hidden_layers)
+        if self._graphs is None or borrower is None:
+            return make(rows, max_len)
+        return self._graphs.lend(borrower, rows, max_len, make)
 
     def hidden(
         self,
@@ -86,9 +97,18 @@ class Backbone:
                 `DynamicCache` has; None = no cache.
             masks: how many of the last queries are masks, for a denoiser to act on.
         """
-        if self._is_compiled and mask is None and isinstance(cache, BlockCache):
-            rows, queries = tokens_BQ.shape  # a mask of ones is cheaper than another compilation
-            mask = torch.ones(rows, 1, queries, cache.window, dtype=torch.bool, device=self.device)
+        if self._is_compiled and isinstance(cache, BlockCache):
+            if mask is None:  # a mask of ones is cheaper than another compilation
+                mask = torch.ones(*tokens_BQ.shape, cache.window, dtype=torch.bool)[:, None]
+                mask = mask.to(self.device)
+            if self._graphs is not None and isinstance(mask, Tensor):
+                return self._graphs(tokens_BQ, positions_BQ, mask, cache, masks)
+        return self._run(tokens_BQ, positions_BQ, mask, cache, masks)
+
+    def _run(
+        self, tokens_BQ: Tensor, positions_BQ: Tensor, mask: Tensor | BlockMask | None,
+        cache: BlockCache | DynamicCache | None, masks: int,
+    ) -> Tensor:  # fmt: skip
         self.gate.masks = masks
         try:
             output = self.decoder(
@@ -112,17 +132,22 @@ class Backbone:
         return logits_MV
 
     def compile(self) -> None:
-        """Run the decoder's layers through torch.compile from now on, when they have a cache.
+        """Make forwards with a cache faster from now on, once their shape has been met.
+
+        On a CPU layers go through torch.compile, on a GPU forwards are replayed as CUDA graphs.
 
         Raises:
             ModelError: the decoder keeps its layers where we do not look.
         """
+        self._is_compiled = True
+        if self.device.type == "cuda":
+            self._graphs = Graphs(self._run)
+            return
         layers = [module for module in self.decoder.children() if isinstance(module, nn.ModuleList)]
         if len(layers) != 1:
             raise ModelError(f"--compile does not know where {type(self.model).__name__} keeps its "
                              "layers; leave it out")  # fmt: skip
-        compile_layers(list(layers[0]), device=self.device)
-        self._is_compiled = True
+        compile_layers(list(layers[0]))
 
     @torch.no_grad()
     def explain_nan(self) -> str:

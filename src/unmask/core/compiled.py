@@ -1,4 +1,4 @@
-"""Decoder layers through torch.compile: one layer is compiled, all layers like it run that code.
+"""Decoder layers on a CPU through torch.compile: one is compiled, all layers like it run that code.
 
 1. A layer gets its slabs and where to write as arguments: nothing compiled knows which layer it is.
 2. Sizes are dynamic: one row or several, one query or several, all rows or some of them make
@@ -45,12 +45,12 @@ def _run_layer(
     return type(layer).forward(layer, hidden, cache=_Slot(keys, values, where), **options)
 
 
-def compile_layers(layers: Sequence[nn.Module], *, device: torch.device) -> None:
+def compile_layers(layers: Sequence[nn.Module]) -> None:
     """From now on the layers run compiled when they are given a `BlockCache`."""
     # Sizes that happen to be equal, rows and queries say, are not the same size the next time.
     torch.fx.experimental._config.use_duck_shape = False
     torch._dynamo.config.recompile_limit = VARIANTS
-    options: dict[str, Any] = {"cpp_wrapper": device.type == "cpu"}  # calls of kernels in C++ too
+    options: dict[str, Any] = {"cpp_wrapper": True}  # calls of kernels in C++ too
     run = torch.compile(_run_layer, dynamic=True, fullgraph=True, options=options)
     for index, layer in enumerate(layers):
         layer.forward = partial(_forward, layer, index, run)

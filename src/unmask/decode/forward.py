@@ -22,7 +22,7 @@ class Forward:
     ) -> None:
         self.backbone, self.config, self.canvas = backbone, config, canvas
         rows, max_len = canvas.tokens_NL.shape
-        self.cache = backbone.new_cache(rows, max_len) if uses_cache else None
+        self.cache = backbone.new_cache(rows, max_len, self) if uses_cache else None
 
     def hidden_BQE(
         self, rows_B: Tensor, first_B: Tensor, width: int, open_B: Tensor, *, masks: int = 0
@@ -44,7 +44,8 @@ class Forward:
         past_B = torch.where(is_open_B, open_B + self.config.block_size, past_B)
         keys_BK = positions_BQ
         if self.cache is not None:
-            window = int(past_B.max())
+            step = self.backbone.window_step
+            window = -(-int(past_B.max()) // step) * step
             keys_BK = torch.arange(window).expand(len(rows_B), -1)
             self.cache.aim(rows_B, positions_BQ, window, device)
         mask = dense_mask(

@@ -314,7 +314,7 @@ def load(
     """Load MODEL: a folder, an alias such as `smollm2`, or a hub id.
 
     `quantize="int8"` means int8 weights on a CPU: faster, approximate. `compile=True` means layers
-    through torch.compile: faster, after a minute or so for the shapes that are new.
+    through torch.compile on a CPU, CUDA graphs on a GPU: faster, once a shape has been met.
 
     Raises:
         ModelError: missing, truncated, unsupported, or its parts do not belong together.
