@@ -24,7 +24,8 @@ def load_plugin(package: str, name: str) -> Any:
     """
     names = plugin_names(package)
     if name not in names:
-        kind = {"policies": "cache policy", "strategies": "strategy", "schedules": "schedule"}
+        kind = {"policies": "cache policy", "strategies": "strategy", "schedules": "schedule",
+                "block_sizes": "way of choosing block_sizes"}  # fmt: skip
         last = package.rsplit(".", 1)[-1]
         raise ConfigError(unknown_name(kind.get(last, last), name, names))
     return importlib.import_module(f"{package}.{name.replace('-', '_')}").plugin

@@ -66,8 +66,8 @@ def test_generate_ar_works_on_a_parent(run, parent):
 
 def test_an_axis_multiplies_only_the_strategies_that_heed_it():
     axes = {"strategy": ["threshold", "entropy", "factor", "prophet"], "cache": ["block"],
-            "sub_block_size": [None], "threshold": [0.9, 0.8], "k": [1], "factor": [1.0, 2.0, 3.0],
-            "gamma": [0.1, 0.2]}  # fmt: skip
+            "block_size": [None], "sub_block_size": [None], "threshold": [0.9, 0.8], "k": [1],
+            "factor": [1.0, 2.0, 3.0], "gamma": [0.1, 0.2]}  # fmt: skip
     points = [chosen for _, chosen in operating_points(["ar", "diffusion"], axes, {"seed": 3})]
     assert [(p.strategy, p.threshold, p.gamma, p.factor) for p in points[1:]] == [
         ("threshold", 0.9, 0.1, 1.0), ("threshold", 0.8, 0.1, 1.0),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from conftest import save_adapted
@@ -5,6 +7,7 @@ from conftest import save_adapted
 from unmask.decode.model import load
 from unmask.decode.text import cut_at_stop, settled
 from unmask.errors import ConfigError, ModelError, PromptError
+from unmask.verify.oracle import decode_one_at_a_time
 
 
 @pytest.fixture
@@ -104,6 +107,8 @@ def test_answer_never_runs_past_the_model_positions(model):
         ({"strategy": "nope"}, "unknown strategy"),
         ({"mode": "arr"}, "unknown mode"),
         ({"sub_block_size": 3}, "does not divide"),
+        ({"block_size": 6}, "does not divide"),
+        ({"block_size": 0}, "block_size must be at least 1"),
         ({"max_new_tokens": 0}, "max_new_tokens"),
         ({"temperature": -1.0}, "temperature"),
         ({"top_p": 0.0}, "top_p"),
@@ -113,6 +118,17 @@ def test_answer_never_runs_past_the_model_positions(model):
 def test_options_that_cannot_work(model, options, message):
     with pytest.raises(ConfigError, match=message):
         model.generate("hello", **options)
+
+
+def test_another_block_size_than_the_checkpoint_has(model):
+    text, answers = "one two three four", set()
+    for size in (2, 4, 8, 16):
+        options = {"max_new_tokens": 20, "threshold": 1.0, "block_size": size}
+        config = replace(model.config, block_size=size, sub_block_size=min(4, size))
+        wanted, _ = decode_one_at_a_time(model.backbone, config, model.encode(text), 20)
+        assert model.generate(text, ignore_eos=True, **options)[0].token_ids == wanted
+        answers.add(tuple(wanted))
+    assert len(answers) > 1  # the size matters
 
 
 def test_diffusion_on_a_model_that_is_not_adapted_says_how_to_adapt_it(parent):

@@ -14,10 +14,10 @@ def packed(*lengths, size=4, prompt=2):
     return pack_samples([pad_sample(sample, size, MASK) for sample in samples])
 
 
-def layout(row, seed=0, shift=True, size=4):
+def layout(row, seed=0, shift=True, size=4, pairs=1):
     return noisy_layout(
         row, block_size=size, mask_token_id=MASK, token_shift=shift, noise=Linear(),
-        generator=torch.Generator().manual_seed(seed),
+        generator=torch.Generator().manual_seed(seed), pairs=pairs,
     )  # fmt: skip
 
 
@@ -37,6 +37,31 @@ def test_every_target_is_learnt_exactly_once_and_nothing_else(seed, shift):
     row = packed(7, 12, 4, 9)
     counts = coverage(row, layout(row, seed, shift), shift)
     assert torch.equal(counts, row.is_target.long())
+
+
+@pytest.mark.parametrize("shift", [True, False])
+@pytest.mark.parametrize("pairs", [2, 4])
+def test_more_pairs_learn_every_target_as_often_over_one_clean_stream(pairs, shift):
+    row = packed(7, 12, 4, 9)
+    noisy = layout(row, shift=shift, pairs=pairs)
+    assert torch.equal(coverage(row, noisy, shift), pairs * row.is_target.long())
+    assert int((noisy.places.stream == 0).sum()) == len(row.tokens)
+    assert set(noisy.places.stream.tolist()) <= set(range(2 * pairs + 1))
+    assert (noisy.targets, noisy.labels) == (int(row.is_target.sum()), pairs * noisy.targets)
+    first = noisy.tokens[noisy.places.stream == 1]
+    others = [noisy.tokens[noisy.places.stream == 2 * n + 1] for n in range(1, pairs)]
+    assert not all(torch.equal(first, other) for other in others)  # drawn anew
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_rows_packed_for_large_blocks_hold_small_ones(size):
+    row = packed(7, 12, 4, 9, size=8)
+    noisy = layout(row, size=size)
+    assert torch.equal(coverage(row, noisy, True), row.is_target.long())
+    assert int(noisy.places.block.max()) + 1 == len(row.tokens) // size
+    for block in noisy.places.block.unique():
+        held = noisy.places.document[noisy.places.block == block]
+        assert len(held.unique()) == 1  # never two documents
 
 
 def test_one_view_alone_would_not_cover():

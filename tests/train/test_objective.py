@@ -14,7 +14,7 @@ from unmask.train.objective import cross_entropy_sum, row_losses
 from unmask.train.pack import pack_samples, pad_sample
 
 
-def make_row(seed=0, shift=True, size=8):
+def make_row(seed=0, shift=True, size=8, pairs=1):
     generator = torch.Generator().manual_seed(7)
     samples = []
     for length in (13, 16):
@@ -22,7 +22,7 @@ def make_row(seed=0, shift=True, size=8):
         samples.append(pad_sample(Sample(ids, [i > 3 for i in range(length)]), size, MASK))
     return noisy_layout(
         pack_samples(samples), block_size=size, mask_token_id=MASK, token_shift=shift,
-        noise=Linear(), generator=torch.Generator().manual_seed(seed),
+        noise=Linear(), generator=torch.Generator().manual_seed(seed), pairs=pairs,
     )  # fmt: skip
 
 
@@ -100,6 +100,39 @@ def test_gradient_is_that_of_the_two_views_apart(context):
         torch.testing.assert_close(ours, apart, atol=1e-6, rtol=1e-6)
     half = gradient(split_views(row)[:1])
     assert any((a - b).abs().max() > 1e-3 for a, b in zip(gradient([row]), half, strict=True))
+
+
+def test_gradient_of_two_pairs_is_that_of_each_pair_apart():
+    backbone, row = make_backbone(), make_row(pairs=2)
+    backbone.model.double()
+
+    def gradient(rows):
+        backbone.model.zero_grad()
+        for part in rows:
+            row_losses(backbone, part, "block", with_next_token=False)[0].backward()
+        return [p.grad.clone() for p in backbone.model.parameters() if p.grad is not None]
+
+    parts = [split_pair(row, pair) for pair in (0, 1)]
+    for ours, apart in zip(gradient([row]), gradient(parts), strict=True):
+        torch.testing.assert_close(ours, apart, atol=1e-6, rtol=1e-6)
+    twice = gradient([parts[0], parts[0]])
+    assert any((a - b).abs().max() > 1e-3 for a, b in zip(gradient([row]), twice, strict=True))
+
+
+def split_pair(row, pair):
+    """The row with one pair of views, and its share of what is read from the clean stream."""
+    stream = row.places.stream
+    index = ((stream == 0) | ((stream - 1) // 2 == pair)).nonzero()[:, 0]
+    where = torch.full((len(row.tokens),), -1)
+    where[index] = torch.arange(len(index))
+    read, label = row.denoise.read, row.denoise.label
+    is_start = stream[read] == 0
+    is_mine = torch.isin(read, index) & ~is_start
+    starts = is_start.nonzero()[:, 0]
+    starts = starts[pair * len(starts) // 2 : (pair + 1) * len(starts) // 2]
+    kept = torch.cat([is_mine.nonzero()[:, 0], starts])
+    return TrainingRow(row.tokens[index], row.position[index], row.places[index],
+                       Supervision(where[read[kept]], label[kept]), row.next_token)  # fmt: skip
 
 
 def split_views(row):

@@ -12,7 +12,8 @@ from unmask.decode.engine import Request
 from unmask.decode.speculative import SpeculativeEngine
 from unmask.train.chat import Sample
 from unmask.train.corrupt import clean_layout, noisy_layout
-from unmask.train.objective import row_losses, window_loss
+from unmask.train.objective import row_losses
+from unmask.train.objectives.denoiser import window_loss
 from unmask.train.pack import pack_samples
 from unmask.train.windows import window_layout
 from unmask.verify.oracle import stock_generate

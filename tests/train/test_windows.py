@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from unmask.core.masks import dense_mask
 from unmask.train.chat import Sample
-from unmask.train.objective import window_hidden, window_loss
+from unmask.train.objectives.denoiser import window_hidden, window_loss
 from unmask.train.pack import pack_samples
 from unmask.train.windows import window_layout, window_starts
 

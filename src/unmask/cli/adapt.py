@@ -1,6 +1,7 @@
 """`unmask adapt`: from a parent and data to a diffusion checkpoint."""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,7 +37,8 @@ def command(
     """Adapt MODEL to diffusion. Ctrl-C saves; --resume goes on."""
     from unmask.train.recipe import load_recipe
 
-    output = Output(as_json=json, quiet=quiet)
+    is_first = os.environ.get("RANK", "0") == "0"  # of those that a launcher has started
+    output = Output(as_json=json, quiet=quiet or not is_first)
     overrides = parse_settings(set_ or [])
     if seed is not None:
         overrides["seed"] = str(seed)
@@ -45,6 +47,8 @@ def command(
         output, model=model, data=data, out=out, recipe=chosen, steps=steps, minutes=minutes,
         tokens=tokens, resume=resume, device=device, dtype=dtype,
     )  # fmt: skip
+    if not is_first:
+        return
     if json:
         output.emit(summary)
     else:
@@ -138,6 +142,8 @@ def describe_plan(plan: "Plan", recipe: "Recipe") -> str:
         f"{plan.supervised_tokens:,} supervised tokens, {plan.flops:.1e} FLOP, "
         f"{plan.memory_gib:.1f} GiB, {clock(plan.seconds)}"
     )
+    if plan.processes > 1:
+        text += f"\n      on {plan.processes} processes, {plan.memory_gib:.1f} GiB each"
     if plan.samples_too_long:
         text += f"\n      {plan.samples_too_long} of the first samples do not fit into a row"
     return text

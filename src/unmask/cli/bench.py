@@ -27,6 +27,7 @@ Modes = Annotated[
         "checkpoint is for if unset."
     ),
 ]
+BlockSizes = Annotated[str | None, typer.Option("--block-size", help="Comma-separated.")]
 SubBlockSizes = Annotated[str | None, typer.Option("--sub-block-size", help="Comma-separated.")]
 ArModel = Annotated[
     str | None,
@@ -53,6 +54,7 @@ def command(
     factors: Annotated[str, typer.Option(help="Of factor; comma-separated.")] = "1.0",
     gammas: Annotated[str, typer.Option(help="Of entropy; comma-separated.")] = "0.1",
     caches: Annotated[str, typer.Option("--cache", help="Comma-separated.")] = "block",
+    block_sizes: BlockSizes = None,
     sub_block_sizes: SubBlockSizes = None,
     batch_sizes: Annotated[str, typer.Option(help="Comma-separated.")] = "1",
     repeats: Annotated[int, typer.Option(help="Timings of each point; the median counts.")] = 1,
@@ -77,7 +79,8 @@ def command(
     common = {"max_new_tokens": max_new_tokens, "seed": seed, "ignore_eos": ignore_eos,
               "fuse_commit": fuse_commit, "draft_length": draft_length}  # fmt: skip
     axes: Axes = {"strategy": _names(strategies), "cache": _names(caches),
-                  "sub_block_size": _sizes(sub_block_sizes)}  # fmt: skip
+                  "block_size": _sizes("block-size", block_sizes),
+                  "sub_block_size": _sizes("sub-block-size", sub_block_sizes)}  # fmt: skip
     axes |= {"threshold": _numbers("thresholds", thresholds, float), "k": _numbers("k", k, int),
              "factor": _numbers("factors", factors, float),
              "gamma": _numbers("gammas", gammas, float)}  # fmt: skip
@@ -184,8 +187,8 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-def _sizes(text: str | None) -> list[int | None]:
-    return [None] if text is None else _numbers("sub-block-size", text, int)
+def _sizes(name: str, text: str | None) -> list[int | None]:
+    return [None] if text is None else _numbers(name, text, int)
 
 
 def _numbers(name: str, text: str, kind: Callable[[str], Any]) -> list[Any]:

@@ -25,6 +25,7 @@ def command(
     gamma: options.Gamma = 0.1,
     cache: options.Cache = "block",
     fuse_commit: options.FuseCommit = False,
+    block_size: options.BlockSize = None,
     sub_block_size: options.SubBlockSize = None,
     draft_length: options.DraftLength = None,
     max_new_tokens: options.MaxNewTokens = 256,
@@ -47,7 +48,7 @@ def command(
     settings: dict[str, Any] = {
         "mode": mode, "strategy": strategy, "threshold": threshold, "k": k, "factor": factor,
         "gamma": gamma, "cache": cache, "fuse_commit": fuse_commit,
-        "sub_block_size": sub_block_size, "draft_length": draft_length,
+        "block_size": block_size, "sub_block_size": sub_block_size, "draft_length": draft_length,
         "max_new_tokens": max_new_tokens,
         "temperature": temperature, "top_p": top_p, "stop": tuple(stop or ()), "seed": seed,
     }  # fmt: skip

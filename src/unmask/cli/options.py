@@ -56,6 +56,9 @@ Cache = Annotated[
 FuseCommit = Annotated[
     bool, typer.Option("--fuse-commit", help="Commit a block and begin the next in one forward.")
 ]
+BlockSize = Annotated[
+    int | None, typer.Option(help="Tokens denoised together; the checkpoint's if unset.")
+]
 SubBlockSize = Annotated[
     int | None, typer.Option(help="Tokens decided before moving right; the checkpoint's if unset.")
 ]

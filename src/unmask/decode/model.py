@@ -212,10 +212,10 @@ class Model:
                 f"{self.name} is a denoiser: it drafts what AR verifies, and does not fill blocks; "
                 "use --mode speculative or ar"
             )
-        if options.sub_block_size is None:
-            return self.config
-        check_sub_block_size(self.config.block_size, options.sub_block_size)
-        return replace(self.config, sub_block_size=options.sub_block_size)
+        size = options.block_size or self.config.block_size
+        sub_size = options.sub_block_size or min(self.config.sub_block_size, size)
+        check_sub_block_size(size, sub_size)
+        return replace(self.config, block_size=size, sub_block_size=sub_size)
 
     def _checked_draft_config(
         self, config: DiffusionConfig, draft_length: int | None
@@ -227,8 +227,8 @@ class Model:
             )
         if self.quantize is not None:
             raise ConfigError(
-                f"{self.quantize} computes a row differently beside others, so drafts cannot be "
-                "verified; leave --quantize out, or use --mode ar"
+                f"{self.quantize} rounds so coarsely that a verifying forward can disagree with "
+                "AR mode; leave --quantize out, or use --mode ar"
             )
         if draft_length is not None and draft_length > config.block_size:
             raise ConfigError(

@@ -12,6 +12,7 @@ Limit = tuple[Callable[[float], bool], str]
 LIMITS: dict[str, Limit] = {
     "threshold": (lambda x: 0 < x <= 1, "above 0 and at most 1 (one token a step)"),
     "k": (lambda x: x >= 1, "at least 1"),
+    "block_size": (lambda x: x >= 1, "at least 1"),
     "draft_length": (lambda x: x >= 0, "at least 0 (plain AR)"),
     "factor": (lambda x: x > 0, "above 0"),
     "gamma": (lambda x: x >= 0, "at least 0"),
@@ -43,6 +44,8 @@ class DecodeOptions:
     """What is computed anew at each step: a file of `decode/policies`."""
     fuse_commit: bool = False
     """Commit a block and begin the next in one forward."""
+    block_size: int | None = None
+    """Tokens denoised together; None = what the checkpoint says."""
     sub_block_size: int | None = None
     """Tokens decided before moving right; None = what the checkpoint says."""
     draft_length: int | None = None
@@ -79,6 +82,7 @@ class OptionValues(TypedDict, total=False):
     gamma: float
     cache: str
     fuse_commit: bool
+    block_size: int | None
     sub_block_size: int | None
     draft_length: int | None
     max_new_tokens: int

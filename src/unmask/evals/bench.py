@@ -119,7 +119,8 @@ def describe_point(point: Point | Cell) -> str:
     setting = point.setting if isinstance(point, Cell) else describe_setting(point)
     if point.mode != "diffusion":
         return f"{point.mode} {setting}".strip()
-    size = "" if options.sub_block_size is None else f"/{options.sub_block_size}"
+    sizes = filter(None, (options.block_size, options.sub_block_size))
+    size = "".join(f"/{each}" for each in sizes)
     fused = "+fused" if options.fuse_commit else ""
     return " ".join(filter(None, (options.strategy, setting, f"{options.cache}{size}{fused}")))
 

@@ -86,6 +86,8 @@ def kind(cell: dict[str, Any], *, with_batch: bool = True) -> str:
     words = [cell["mode"]]
     if cell["mode"] == "diffusion":
         words = [options["strategy"], options["cache"]]
+        if options.get("block_size"):  # not in files of before it was an option
+            words.append(f"S={options['block_size']}")
         if options["sub_block_size"]:
             words.append(f"s={options['sub_block_size']}")
     if with_batch:

@@ -13,14 +13,17 @@ from unmask.store.embedded import ALIASES
 from unmask.store.folders import recover_folder
 from unmask.store.vocabulary import add_mask_token, end_token_ids
 from unmask.train.chat import Sample, encode_row
-from unmask.train.loop import Budget, StepReport, train, training_row
+from unmask.train.loop import Budget, StepReport, train
+from unmask.train.objective import make_objective
 from unmask.train.optim import make_optimizer
 from unmask.train.pack import Packer
 from unmask.train.plan import Plan, make_plan
 from unmask.train.recipe import Recipe
 from unmask.train.run import Identity, Progress, Run, load_optimizer, read_progress
 from unmask.train.sources import Source, open_source
+from unmask.train.step import training_row
 from unmask.train.trainable import make_trainable
+from unmask.train.world import World, find_world
 
 ROWS_LOOKED_AT = 8
 """Rows from which the plan is worked out."""
@@ -63,9 +66,7 @@ def adapt(
     """
     out, recipe = Path(out), recipe or Recipe()
     budget = budget or Budget(steps=recipe.steps)
-    _check_out(out)
-    if out.exists() and not resume and any(out.iterdir()):
-        raise TrainingError(f"{out} exists; add --resume to go on, or choose another --out")
+    _check_out(out, resume=resume)
     if resume:
         _check_resumable(recipe, budget)
     if dtype == torch.float16:
@@ -76,11 +77,14 @@ def adapt(
     identity = Identity(parent=parent, data=source.name, rows=source.fingerprint, dtype=str(dtype))
     if resume:
         progress = read_progress(out, identity=identity, recipe=recipe)
-    run = _make_run(identity, recipe, progress, out if resume else None, device, dtype, on_progress)
+    world = find_world(device)
+    saved = out if resume else None
+    device = str(world.device or device)
+    run = _make_run(identity, recipe, progress, saved, world, device, dtype, on_progress)
     if resume:
         load_optimizer(run.optimizer, out)
     scout = _packer(run, source)
-    rows = [training_row(run, scout, number) for number in range(ROWS_LOOKED_AT)]
+    rows = [training_row(run, scout, number, 1.0) for number in range(ROWS_LOOKED_AT)]
     on_plan(make_plan(run, rows, budget, scout.too_long))
     train(run, _packer(run, source), budget, out, on_step)
     return out
@@ -95,7 +99,7 @@ def _check_resumable(recipe: Recipe, budget: Budget) -> None:
         )
 
 
-def _check_out(out: Path) -> None:
+def _check_out(out: Path, *, resume: bool) -> None:
     """Fail now, not at the first save."""
     try:
         out.resolve().parent.mkdir(parents=True, exist_ok=True)
@@ -106,6 +110,8 @@ def _check_out(out: Path) -> None:
     if not os.access(out.resolve().parent, os.W_OK):
         raise TrainingError(f"cannot write to {out.resolve().parent}; choose another --out")
     recover_folder(out)
+    if out.exists() and not resume and any(out.iterdir()):
+        raise TrainingError(f"{out} exists; add --resume to go on, or choose another --out")
 
 
 def _packer(run: Run, source: Source) -> Packer:
@@ -130,6 +136,7 @@ def _make_run(
     recipe: Recipe,
     progress: Progress,
     saved: Path | None,
+    world: World,
     device: str,
     dtype: torch.dtype,
     on_progress: Callable[[str, float | None], None],
@@ -149,13 +156,11 @@ def _make_run(
     )
     if recipe.gradient_checkpointing:
         model.activation_checkpointing_enable({"use_reentrant": False})
+    backbone = Backbone(model, mask_token_id=mask_token_id, gate=trainable.gate)
+    objective = make_objective(backbone, recipe)
+    prepared, optimizer = world.prepare(objective, make_optimizer(model, recipe))
     return Run(
-        identity=identity,
-        recipe=recipe,
-        save_weights=trainable.save,
-        backbone=Backbone(model, mask_token_id=mask_token_id, gate=trainable.gate),
-        tokenizer=tokenizer,
-        dtype=dtype,
-        optimizer=make_optimizer(model, recipe),
-        progress=progress,
-    )
+        identity=identity, recipe=recipe, save_weights=trainable.save, backbone=backbone,
+        objective=objective, prepared=prepared, tokenizer=tokenizer, dtype=dtype,
+        optimizer=optimizer, progress=progress, world=world,
+    )  # fmt: skip

@@ -4,7 +4,8 @@
 2. The complementary view masks exactly the targets that the first one left.
 3. With token shift, the first token of a block is read from the committed state before it, at
    training as at decoding: it stays visible in its own block and is learnt from the clean stream.
-4. So over clean stream and both views every target is learnt exactly once.
+4. So over clean stream and both views every target is learnt exactly once; more pairs of views
+   share the same clean stream, and every target is learnt once for each.
 5. Noisy copies exist only of blocks that have a masked token.
 
 Source: Fast-dLLM v2, arXiv:2509.26328 (per-block noise, complementary masks, token shift); point 3
@@ -71,7 +72,7 @@ class TrainingRow:
 
     @property
     def labels(self) -> int:
-        """Terms of the loss: a denoiser's windows overlap, so some tokens are learnt repeatedly."""
+        """Terms of the loss: windows overlap and pairs of views repeat, so tokens may recur."""
         return len(self.denoise.label) or len(self.next_token.label)
 
 
@@ -107,8 +108,9 @@ def noisy_layout(
     token_shift: bool,
     noise: Noise,
     generator: torch.Generator,
+    pairs: int = 1,
 ) -> TrainingRow:
-    """The clean stream followed by two complementary noisy views of its blocks."""
+    """The clean stream followed by pairs of complementary noisy views of its blocks."""
     clean = clean_layout(row, block_size)
     can_mask_NS = row.is_target.view(-1, block_size).clone()
     starts = torch.zeros(0, dtype=torch.long)
@@ -117,13 +119,14 @@ def noisy_layout(
         can_mask_NS[:, 0] = False
     index_NS = clean.places.position.view(-1, block_size)
     sources, masked = [clean.places.position], [torch.zeros_like(row.is_target)]
-    for is_masked_NS in complementary_masks(can_mask_NS, noise, generator):
+    views = [complementary_masks(can_mask_NS, noise, generator) for _ in range(pairs)]
+    for is_masked_NS in (view_NS for pair in views for view_NS in pair):
         kept_N = is_masked_NS.any(1)
         sources.append(index_NS[kept_N].flatten())
         masked.append(is_masked_NS[kept_N].flatten())
     source, is_masked = torch.cat(sources), torch.cat(masked)
     stream = torch.cat([torch.full_like(s, n) for n, s in enumerate(sources)])
-    read = is_masked.nonzero()[:, 0]
+    read, starts = is_masked.nonzero()[:, 0], starts.repeat(pairs)
     return TrainingRow(
         tokens=torch.where(is_masked, mask_token_id, row.tokens[source]),
         position=row.position[source],

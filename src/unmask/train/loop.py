@@ -1,11 +1,10 @@
 """The training loop, plainly.
 
-1. Pack rows, corrupt them, count the targets of the whole step.
-2. One row at a time: forward, loss / targets, backward.
-3. Clip, step, log; save now and then, at the end, and when asked to stop.
+1. Pack the rows of a step and corrupt them.
+2. Take the step (`train_step`), log it.
+3. Save now and then, at the end, and when asked to stop.
 """
 
-import math
 import signal
 import threading
 import time
@@ -15,16 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-import torch
-
-from unmask.errors import DataError, Interrupted, TrainingError
-from unmask.plugins import load_plugin
-from unmask.train.corrupt import TrainingRow, clean_layout, noisy_layout
-from unmask.train.objective import row_losses, window_loss
-from unmask.train.optim import learning_rate
-from unmask.train.pack import MAX_MISSES, Packer
+from unmask.errors import DataError, Interrupted
+from unmask.train.pack import Packer
 from unmask.train.run import Run
-from unmask.train.windows import window_layout
+from unmask.train.step import train_step, training_row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,94 +54,6 @@ class StepReport:
     """Samples left out so far because they do not fit into a row."""
 
 
-def training_row(run: Run, packer: Packer, row_number: int) -> TrainingRow:
-    """The next row, laid out for the objective; the same for the same run and number."""
-    recipe = run.recipe
-    if recipe.objective == "ar":
-        return clean_layout(packer.next_row(), recipe.block_size)
-    assert run.backbone.mask_token_id is not None, "a diffusion run has a mask token"
-    generator = torch.Generator().manual_seed(recipe.seed * 1_000_003 + row_number)
-    if recipe.context == "draft":
-        return _windows_row(run, packer, run.backbone.mask_token_id, generator)
-    return noisy_layout(
-        packer.next_row(),
-        block_size=recipe.block_size,
-        mask_token_id=run.backbone.mask_token_id,
-        token_shift=recipe.token_shift,
-        noise=load_plugin("unmask.core.noise", recipe.noise)(),
-        generator=generator,
-    )
-
-
-def _windows_row(
-    run: Run, packer: Packer, mask_token_id: int, generator: torch.Generator
-) -> TrainingRow:
-    """The next row that any window opens in."""
-    for _ in range(MAX_MISSES):
-        row = window_layout(
-            packer.next_row(),
-            masks=run.recipe.block_size,
-            windows=run.recipe.windows,
-            mask_token_id=mask_token_id,
-            generator=generator,
-        )
-        if row.labels:
-            return row
-    raise DataError(
-        f"{MAX_MISSES} rows in a row hold answers of a single token: there is nothing to draft"
-    )
-
-
-def train_step(run: Run, rows: list[TrainingRow], share: float) -> dict[str, float]:
-    """One optimizer step over `rows`, when `share` of the run is done; returns its log line.
-
-    Raises:
-        TrainingError: the loss is not finite; the weights are as they were.
-    """
-    recipe, device = run.recipe, run.backbone.device
-    labels = sum(row.labels for row in rows)
-    next_weight = _next_token_weight(run)
-    sums = torch.zeros(2, device=device)
-    for row in rows:
-        with torch.autocast(device.type, run.dtype, enabled=run.dtype != torch.float32):
-            if recipe.context == "draft":
-                denoise = window_loss(run.backbone, row, recipe.soft_weight)
-                next_token = torch.zeros_like(denoise)
-            else:
-                denoise, next_token = row_losses(
-                    run.backbone, row, recipe.context, with_next_token=next_weight > 0
-                )
-        ((denoise + next_weight * next_token) / labels).backward()  # type: ignore[no-untyped-call]
-        sums += torch.stack([denoise.detach(), next_token.detach()])
-    denoise_loss, next_token_loss = (sums / labels).tolist()
-    trainable = [p for group in run.optimizer.param_groups for p in group["params"]]
-    norm = float(torch.nn.utils.clip_grad_norm_(trainable, recipe.clip_norm))
-    if not math.isfinite(denoise_loss + next_token_loss + norm):
-        raise TrainingError(
-            f"loss is not finite at step {run.progress.step + 1}; the last checkpoint is good: "
-            "resume it with a lower learning_rate"
-        )
-    rate = learning_rate(run.progress.step, share, recipe)
-    for group in run.optimizer.param_groups:
-        group["lr"] = rate
-    run.optimizer.step()
-    run.optimizer.zero_grad(set_to_none=True)
-    return {
-        "denoise_loss": denoise_loss,
-        "next_token_loss": next_token_loss,
-        "gradient_norm": norm,
-        "learning_rate": rate,
-        "targets": sum(row.targets for row in rows),
-        "tokens": sum(len(row.tokens) for row in rows),
-    }
-
-
-def _next_token_weight(run: Run) -> float:
-    if run.recipe.objective == "ar":
-        return 1.0
-    return run.recipe.ar_coefficient if run.recipe.context == "causal" else 0.0
-
-
 def train(
     run: Run, packer: Packer, budget: Budget, out: Path, on_step: Callable[[StepReport], None]
 ) -> None:
@@ -162,11 +67,11 @@ def train(
     # Without dropout; only gradient checkpointing asks for training mode.
     run.backbone.model.train(run.recipe.gradient_checkpointing)
     with stop_signal() as stop, saved_on_bad_data(run, out):
-        while (share := budget.share_used(run, started)) < 1 and not stop.is_set():
+        while (share := _share_used(run, budget, started, stop)) < 1:
             step_started = time.monotonic()
             first = progress.step * run.recipe.rows_per_step
             numbers = range(first, first + run.recipe.rows_per_step)
-            rows = [training_row(run, packer, number) for number in numbers]
+            rows = [training_row(run, packer, number, share) for number in numbers]
             line = train_step(run, rows, share)
             progress.step += 1
             progress.taken, progress.too_long = packer.taken, packer.too_long
@@ -178,8 +83,14 @@ def train(
                 run.save(out)
         run.save(out)
     run.backbone.model.eval()
-    if stop.is_set() and budget.share_used(run, started) < 1:
+    if share > 1:
         raise Interrupted(f"stopped at step {progress.step}, saved in {out}; --resume goes on")
+
+
+def _share_used(run: Run, budget: Budget, started: float, stop: threading.Event) -> float:
+    """What all processes agree on; above 1 when one of them is asked to stop too early."""
+    share = min(1.0, budget.share_used(run, started))
+    return run.world.most(2.0 if stop.is_set() and share < 1 else share)
 
 
 def _report(

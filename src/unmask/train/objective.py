@@ -1,32 +1,70 @@
-"""The loss of a training row. Knows no optimizer.
+"""`Objective`: what is learnt from a packed row. One file each; knows no optimizer.
 
 loss = sum of cross-entropy over denoised tokens (weight 1) + c · the same over next tokens, both
-divided by the number of targets of the whole optimizer step.
-
-A denoiser's clean stream is frozen, so it is computed once, without a backward pass; what it would
-say itself is a soft label for nothing: loss = (1 - w) · hard + w · soft.
+divided by the number of labels of the whole optimizer step.
 
 The head runs at supervised positions only, a chunk at a time, and is computed again for the
 backward pass: (M, V) logits never exist at once.
 """
 
+from collections.abc import Callable
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
-from transformers import DynamicCache
 
 from unmask.config import Context
 from unmask.core.backbone import Backbone
-from unmask.core.masks import CLEAN, dense_mask, flex_mask
+from unmask.core.masks import dense_mask, flex_mask
+from unmask.plugins import load_plugin
 from unmask.train.corrupt import Supervision, TrainingRow
+from unmask.train.pack import PackedRow
+from unmask.train.recipe import Recipe
 
 HEAD_CHUNK = 1024
 """Positions whose logits exist at once."""
 
-SOFT_TOP = 8
-"""Most probable tokens that a soft label tells apart."""
+
+class Objective(nn.Module):
+    """A module, so that what spreads a model over devices can wrap it with the loss inside.
+
+    Args:
+        backbone: the model.
+        recipe: of the run.
+    """
+
+    next_token_weight: float
+    """c."""
+
+    def __init__(self, backbone: Backbone, recipe: Recipe) -> None:
+        super().__init__()
+        self.model = backbone.model
+        self.backbone, self.recipe = backbone, recipe
+
+    def layout(
+        self, next_row: Callable[[], PackedRow], share: float, generator: torch.Generator
+    ) -> TrainingRow:
+        """The next training row.
+
+        Args:
+            next_row: the next packed row.
+            share: how much of the run is done.
+            generator: of everything that is drawn.
+        """
+        raise NotImplementedError
+
+    def forward(self, row: TrainingRow) -> Tensor:
+        """(2,) float32: summed loss of denoised tokens, and of next tokens."""
+        raise NotImplementedError
+
+
+def make_objective(backbone: Backbone, recipe: Recipe) -> Objective:
+    """The objective of a recipe; context `draft` is a denoiser's."""
+    name = "denoiser" if recipe.context == "draft" else recipe.objective
+    objective: Objective = load_plugin("unmask.train.objectives", name)(backbone, recipe)
+    return objective
 
 
 def row_hidden(backbone: Backbone, row: TrainingRow, context: Context) -> Tensor:
@@ -66,60 +104,3 @@ def row_losses(
     if not with_next_token:
         return denoise, torch.zeros_like(denoise)
     return denoise, cross_entropy_sum(backbone, hidden_TE, row.next_token)
-
-
-def window_loss(backbone: Backbone, row: TrainingRow, soft_weight: float) -> Tensor:
-    """Summed loss of a denoiser's masks; a float32 scalar.
-
-    Args:
-        backbone: the model; its gate is open for masks alone.
-        row: of `window_layout`.
-        soft_weight: w, share of the soft labels.
-    """
-    row = row.to(backbone.device)
-    clean_TE, noisy_TE = window_hidden(backbone, row)
-    total = noisy_TE.new_zeros((), dtype=torch.float32)
-    teacher_ME = clean_TE[row.places.position[len(clean_TE) :]]
-    parts = (noisy_TE, teacher_ME, row.denoise.label)
-    chunks = zip(*(torch.split(part, HEAD_CHUNK) for part in parts), strict=True)
-    for noisy_ME, clean_ME, label_M in chunks:
-        soft = _soft_labels(backbone, clean_ME) if soft_weight else None
-        total = total + checkpoint(
-            _mixed_loss, backbone, noisy_ME, label_M, soft, soft_weight, use_reentrant=False
-        )
-    return total
-
-
-def window_hidden(backbone: Backbone, row: TrainingRow) -> tuple[Tensor, Tensor]:
-    """Hidden states of the clean stream, without gradient, and of the masks behind it."""
-    count = int((row.places.stream == CLEAN).sum())
-    places, cache = row.places[None], DynamicCache()
-    clean, noisy = slice(None, count), slice(count, None)
-    with torch.no_grad():
-        mask = dense_mask(places[:, clean], places[:, clean], "draft")
-        clean_TE = backbone.hidden(row.tokens[None, clean], row.position[None, clean], mask, cache)
-    mask = dense_mask(places[:, noisy], places, "draft")
-    noisy_TE = backbone.hidden(
-        row.tokens[None, noisy], row.position[None, noisy], mask, cache, masks=mask.shape[2]
-    )
-    return clean_TE[0], noisy_TE[0]
-
-
-@torch.no_grad()
-def _soft_labels(backbone: Backbone, clean_ME: Tensor) -> tuple[Tensor, Tensor]:
-    """The most probable next tokens by the clean stream, (M, k), and their shares."""
-    logits_MK, tokens_MK = backbone.logits(clean_ME).topk(SOFT_TOP, dim=-1)
-    return tokens_MK, logits_MK.softmax(-1)
-
-
-def _mixed_loss(
-    backbone: Backbone, hidden_ME: Tensor, label_M: Tensor,
-    soft: tuple[Tensor, Tensor] | None, soft_weight: float,
-) -> Tensor:  # fmt: skip
-    logits_MV = backbone.logits(hidden_ME)
-    hard = cross_entropy(logits_MV, label_M, reduction="sum")
-    if soft is None:
-        return hard
-    tokens_MK, share_MK = soft
-    log_MK = logits_MV.gather(-1, tokens_MK) - logits_MV.logsumexp(-1, keepdim=True)
-    return (1 - soft_weight) * hard - soft_weight * (share_MK * log_MK).sum()

@@ -26,6 +26,8 @@ class Plan:
     seconds: float
     seconds_per_step: float
     trainable_parameters: int
+    processes: int
+    """That share each step; FLOPs are those of all, memory is that of each."""
     samples_too_long: int
     """Among the samples looked at."""
 
@@ -35,7 +37,7 @@ def make_plan(run: Run, rows: list[TrainingRow], budget: Budget, too_long: int) 
     per_row = [_row_flops(run, row) for row in rows]
     step_flops = sum(per_row) / len(rows) * run.recipe.rows_per_step
     targets = sum(row.targets for row in rows) / len(rows) * run.recipe.rows_per_step
-    seconds_per_step = step_flops / flops_per_second(run.backbone.device)
+    seconds_per_step = step_flops / flops_per_second(run.backbone.device) / run.world.size
     wanted = []
     if budget.steps is not None:
         wanted.append(budget.steps - run.progress.step)
@@ -52,6 +54,7 @@ def make_plan(run: Run, rows: list[TrainingRow], budget: Budget, too_long: int) 
         memory_gib=_memory_bytes(run, longest) / 2**30,
         seconds=steps * seconds_per_step,
         seconds_per_step=seconds_per_step,
+        processes=run.world.size,
         trainable_parameters=_count(run, trainable_only=True),
         samples_too_long=too_long,
     )

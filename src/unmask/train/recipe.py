@@ -27,7 +27,7 @@ SHARE: Limit = (lambda number: 0 <= number < 1, "at least 0 and below 1")
 LIMITS: dict[str, Limit] = {
     **dict.fromkeys(("learning_rate", "clip_norm"), POSITIVE),
     **dict.fromkeys(("row_tokens", "rows_per_step", "steps", "save_every", "lora_rank",
-                     "lora_alpha", "windows"), AT_LEAST_ONE),
+                     "lora_alpha", "windows", "view_pairs"), AT_LEAST_ONE),
     "soft_weight": (lambda number: 0 <= number <= 1, "between 0 and 1"),
     **dict.fromkeys(("warmup_steps", "weight_decay", "ar_coefficient", "seed"), NOT_NEGATIVE),
     **dict.fromkeys(("beta1", "beta2"), SHARE),
@@ -53,6 +53,10 @@ class Recipe:
     """Token i is read from hidden state i - 1 (Fast-dLLM v2)."""
     noise: str = "linear"
     """File name of the schedule (Fast-dLLM v2)."""
+    view_pairs: int = 1
+    """Pairs of complementary views that share a clean stream (Fast-dLLM v2: 1; more is ours)."""
+    block_sizes: str = "fixed"
+    """File name of how rows choose theirs: fixed, growing or mixed."""
     windows: int = 24
     """Context `draft`: windows of `block_size` masks opened in a row (ours)."""
     soft_weight: float = 0.5
@@ -94,6 +98,7 @@ class Recipe:
             if not is_good(getattr(self, name)):
                 raise ConfigError(f"{name} must be {wanted}, got {getattr(self, name)}")
         load_plugin("unmask.core.noise", self.noise)
+        load_plugin("unmask.train.block_sizes", self.block_sizes)
         load_plugin("unmask.train.schedules", self.schedule)
         check_sub_block_size(self.block_size, self.sub_block_size)
         if self.objective == "ar" and self.context != "causal":

@@ -21,7 +21,9 @@ from unmask.core.backbone import Backbone
 from unmask.errors import TrainingError
 from unmask.store.folders import replace_folder
 from unmask.store.vocabulary import MASK_TOKEN, embedding_rows
+from unmask.train.objective import Objective
 from unmask.train.recipe import Recipe
+from unmask.train.world import World
 
 TRAINER_FOLDER = "trainer"
 
@@ -63,11 +65,15 @@ class Run:
     save_weights: Callable[[Path], object]
     """Writes what is trained into a folder."""
     backbone: Backbone
+    objective: Objective
+    prepared: torch.nn.Module
+    """The objective as the world computes it."""
     tokenizer: Any
     dtype: torch.dtype
     """In which forwards are computed; weights and optimizer are float32 always."""
     optimizer: torch.optim.Optimizer
     progress: Progress
+    world: World = field(default_factory=World)
 
     def diffusion_config(self) -> DiffusionConfig:
         """What `unmask.json` will say."""
@@ -98,8 +104,10 @@ class Run:
         }
 
     def save(self, folder: Path) -> None:
-        """Put this run into `folder`, whole or not at all."""
-        replace_folder(folder, self._write)
+        """Put this run into `folder`, whole or not at all; the first process does."""
+        if self.world.rank == 0:
+            replace_folder(folder, self._write)
+        self.world.wait()
 
     def _write(self, folder: Path) -> None:
         self.save_weights(folder)

@@ -11,7 +11,7 @@ from unmask.decode.draft_length import FixedLength
 from unmask.decode.engine import Request
 from unmask.decode.speculative import SpeculativeEngine
 from unmask.train.chat import Sample
-from unmask.train.objective import window_hidden
+from unmask.train.objectives.denoiser import window_hidden
 from unmask.train.pack import pack_samples
 from unmask.train.windows import window_layout
 from unmask.verify.check import Check, logit_difference, token_difference

@@ -1,0 +1,1 @@
+"""One objective a file; the file name is its name."""
