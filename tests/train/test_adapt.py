@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from unmask.config import DiffusionConfig
 from unmask.decode.model import load
 from unmask.errors import DataError, Interrupted, ModelError, TrainingError
+from unmask.store.average import average_checkpoints
 from unmask.train.adapt import adapt
 from unmask.train.loop import Budget
 from unmask.train.objectives import diffusion
@@ -315,3 +316,37 @@ def test_an_adapter_on_an_adapter_finds_its_parents(tmp_path, parent, data):
     shutil.rmtree(first)
     with pytest.raises(ModelError, match="no model"):
         load(str(second))
+
+
+def test_the_last_checkpoints_are_kept_and_average_to_their_mean(tmp_path, parent, data):
+    out = adapt(str(parent), str(data), tmp_path / "out", recipe=recipe(save_every=1, keep=2),
+                budget=Budget(steps=4))  # fmt: skip
+    kept = sorted((tmp_path / "out.steps").iterdir())
+    assert [path.name for path in kept] == ["0000003", "0000004"]
+    assert same(weights(kept[1]), weights(out))
+    assert not same(weights(kept[0]), weights(out))
+    mean = weights(average_checkpoints(kept, tmp_path / "mean"))
+    for name, tensor in weights(out).items():
+        torch.testing.assert_close(mean[name], (tensor + weights(kept[0])[name]) / 2)
+
+
+def test_a_dry_run_tells_the_plan_and_nothing_else(tmp_path, parent, data):
+    plans, steps = [], []
+    adapt(str(parent), str(data), tmp_path / "out", recipe=recipe(), budget=Budget(steps=3),
+          is_dry_run=True, on_plan=plans.append, on_step=steps.append)  # fmt: skip
+    assert (plans[0].steps, plans[0].processes, steps) == (3, 1, [])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("settings", [{"view_pairs": 2}, {"block_sizes": "mixed"},
+                                      {"block_sizes": "growing"}])  # fmt: skip
+def test_views_and_block_sizes_train_and_resume(tmp_path, parent, data, settings):
+    chosen = recipe(rows_per_step=1, **settings)
+    whole = adapt(str(parent), str(data), tmp_path / "a", recipe=chosen, budget=Budget(steps=4))
+    parts = adapt(str(parent), str(data), tmp_path / "b", recipe=chosen, budget=Budget(steps=3))
+    plain = adapt(str(parent), str(data), tmp_path / "c", recipe=recipe(rows_per_step=1),
+                  budget=Budget(steps=4))  # fmt: skip
+    if settings != {"block_sizes": "growing"}:  # which follows the share of the budget
+        adapt(str(parent), str(data), parts, recipe=chosen, budget=Budget(steps=4), resume=True)
+        assert same(weights(whole), weights(parts))
+    assert not same(weights(whole), weights(plain))

@@ -28,6 +28,7 @@ def command(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from what OUT holds.")] = False,
+    is_dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop after the plan.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     device: options.Device = "auto",
@@ -45,13 +46,13 @@ def command(
     chosen = load_recipe(recipe, overrides)
     summary = run_adapt(
         output, model=model, data=data, out=out, recipe=chosen, steps=steps, minutes=minutes,
-        tokens=tokens, resume=resume, device=device, dtype=dtype,
+        tokens=tokens, resume=resume, is_dry_run=is_dry_run, device=device, dtype=dtype,
     )  # fmt: skip
     if not is_first:
         return
     if json:
         output.emit(summary)
-    else:
+    elif not is_dry_run:
         output.data.print(describe_run(summary))
         output.words.print(f"next: unmask verify {out} · unmask generate {out} PROMPT --watch")
 
@@ -89,6 +90,7 @@ def run_adapt(
     minutes: float | None = None,
     tokens: int | None = None,
     resume: bool = False,
+    is_dry_run: bool = False,
     device: str = "auto",
     dtype: str = "auto",
 ) -> dict[str, Any]:
@@ -120,8 +122,8 @@ def run_adapt(
 
         adapt(
             model, data, out, recipe=recipe, budget=Budget(**limits), resume=resume,  # type: ignore[arg-type]
-            device=device, dtype=pick_dtype(dtype, device), on_plan=on_plan, on_step=on_step,
-            on_progress=show,
+            is_dry_run=is_dry_run, device=device, dtype=pick_dtype(dtype, device),
+            on_plan=on_plan, on_step=on_step, on_progress=show,
         )  # fmt: skip
     return {
         "out": str(out),

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from unmask.cli import adapt, bench, chat, demo, distill, generate, inspect, plot, verify
+from unmask.cli import adapt, average, bench, chat, demo, distill, generate, inspect, plot, verify
 from unmask.errors import UnmaskError
 
 app = typer.Typer(
@@ -17,7 +17,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for module in (demo, adapt, distill, generate, chat, verify, inspect, bench, plot):
+for module in (demo, adapt, average, distill, generate, chat, verify, inspect, bench, plot):
     app.command(name=module.__name__.rsplit(".", 1)[-1])(module.command)
 
 

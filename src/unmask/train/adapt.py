@@ -23,7 +23,7 @@ from unmask.train.run import Identity, Progress, Run, load_optimizer, read_progr
 from unmask.train.sources import Source, open_source
 from unmask.train.step import training_row
 from unmask.train.trainable import make_trainable
-from unmask.train.world import World, find_world
+from unmask.train.world import find_world
 
 ROWS_LOOKED_AT = 8
 """Rows from which the plan is worked out."""
@@ -37,6 +37,7 @@ def adapt(
     recipe: Recipe | None = None,
     budget: Budget | None = None,
     resume: bool = False,
+    is_dry_run: bool = False,
     device: str = "cpu",
     dtype: torch.dtype = torch.float32,
     on_plan: Callable[[Plan], None] = lambda _plan: None,
@@ -52,6 +53,7 @@ def adapt(
         recipe: what to compute; the default recipe where None.
         budget: when to stop; `recipe.steps` where None.
         resume: go on from what `out` holds.
+        is_dry_run: stop when the plan is told.
         device: where to compute.
         dtype: in which forwards are computed, float32 or bfloat16; weights stay float32.
         on_plan: told the plan before anything is computed.
@@ -72,30 +74,31 @@ def adapt(
     if dtype == torch.float16:
         raise TrainingError("float16 would need loss scaling; train in bfloat16 or float32")
     source = open_source(data, seed=recipe.seed)
-    parent = model if model in ALIASES or not Path(model).exists() else str(Path(model).resolve())
-    progress = Progress()
-    identity = Identity(parent=parent, data=source.name, rows=source.fingerprint, dtype=str(dtype))
-    if resume:
-        progress = read_progress(out, identity=identity, recipe=recipe)
-    world = find_world(device)
-    saved = out if resume else None
-    device = str(world.device or device)
-    run = _make_run(identity, recipe, progress, saved, world, device, dtype, on_progress)
-    if resume:
-        load_optimizer(run.optimizer, out)
+    identity = Identity(
+        parent=_lasting_name(model), data=source.name, rows=source.fingerprint, dtype=str(dtype)
+    )
+    run = _open_run(identity, recipe, out if resume else None, device, dtype, on_progress)
     scout = _packer(run, source)
     rows = [training_row(run, scout, number, 1.0) for number in range(ROWS_LOOKED_AT)]
     on_plan(make_plan(run, rows, budget, scout.too_long))
-    train(run, _packer(run, source), budget, out, on_step)
+    if not is_dry_run:
+        train(run, _packer(run, source), budget, out, on_step)
     return out
 
 
+def _lasting_name(model: str) -> str:
+    """A folder is found again from anywhere."""
+    return model if model in ALIASES or not Path(model).exists() else str(Path(model).resolve())
+
+
 def _check_resumable(recipe: Recipe, budget: Budget) -> None:
-    """A schedule follows the share of the whole run, which minutes from now do not tell."""
-    if recipe.schedule != "constant" and budget.steps is None and budget.tokens is None:
+    """What follows the share of the whole run is not told where it ends by minutes from now."""
+    follows = [] if recipe.schedule == "constant" else [f"schedule {recipe.schedule}"]
+    follows += ["block_sizes growing"] if recipe.block_sizes == "growing" else []
+    if follows and budget.steps is None and budget.tokens is None:
         raise TrainingError(
-            f"schedule {recipe.schedule} needs to know where a resumed run ends; use --steps or "
-            "--tokens instead of --minutes"
+            f"{follows[0]} needs to know where a resumed run ends; use --steps or --tokens instead "
+            "of --minutes"
         )
 
 
@@ -131,17 +134,20 @@ def _packer(run: Run, source: Source) -> Packer:
     )
 
 
-def _make_run(
+def _open_run(
     identity: Identity,
     recipe: Recipe,
-    progress: Progress,
     saved: Path | None,
-    world: World,
     device: str,
     dtype: torch.dtype,
     on_progress: Callable[[str, float | None], None],
 ) -> Run:
-    """Weights of the parent, or of what is resumed, ready to train."""
+    """A new run, or the one that `saved` holds, with its weights ready to train."""
+    progress = Progress()
+    if saved is not None:
+        progress = read_progress(saved, identity=identity, recipe=recipe)
+    world = find_world(device)
+    device = str(world.device or device)
     adapters = saved if recipe.trainable == "lora" else None
     source = identity.parent if saved is None or adapters else str(saved)
     checkpoint = load_checkpoint(source, device=device, progress=on_progress)
@@ -158,7 +164,10 @@ def _make_run(
         model.activation_checkpointing_enable({"use_reentrant": False})
     backbone = Backbone(model, mask_token_id=mask_token_id, gate=trainable.gate)
     objective = make_objective(backbone, recipe)
-    prepared, optimizer = world.prepare(objective, make_optimizer(model, recipe))
+    optimizer: torch.optim.Optimizer = make_optimizer(model, recipe)
+    if saved is not None:
+        load_optimizer(optimizer, saved)
+    prepared, optimizer = world.prepare(objective, optimizer)
     return Run(
         identity=identity, recipe=recipe, save_weights=trainable.save, backbone=backbone,
         objective=objective, prepared=prepared, tokenizer=tokenizer, dtype=dtype,

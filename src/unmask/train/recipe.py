@@ -29,7 +29,8 @@ LIMITS: dict[str, Limit] = {
     **dict.fromkeys(("row_tokens", "rows_per_step", "steps", "save_every", "lora_rank",
                      "lora_alpha", "windows", "view_pairs"), AT_LEAST_ONE),
     "soft_weight": (lambda number: 0 <= number <= 1, "between 0 and 1"),
-    **dict.fromkeys(("warmup_steps", "weight_decay", "ar_coefficient", "seed"), NOT_NEGATIVE),
+    **dict.fromkeys(("warmup_steps", "weight_decay", "ar_coefficient", "keep", "seed"),
+                    NOT_NEGATIVE),
     **dict.fromkeys(("beta1", "beta2"), SHARE),
 }  # fmt: skip
 
@@ -88,6 +89,8 @@ class Recipe:
     """Length of the run where --steps, --minutes and --tokens are silent."""
     save_every: int = 50
     """Optimizer steps between checkpoints."""
+    keep: int = 0
+    """Checkpoints to keep in OUT.steps as well, the last so many, for `unmask average`."""
     seed: int = 0
 
     def __post_init__(self) -> None:

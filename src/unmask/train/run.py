@@ -6,6 +6,7 @@ A saved run is a loadable checkpoint folder at any time; what only the trainer n
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,13 +108,24 @@ class Run:
         """Put this run into `folder`, whole or not at all; the first process does."""
         if self.world.rank == 0:
             replace_folder(folder, self._write)
+            if self.recipe.keep:
+                self._keep(folder.with_name(f"{folder.name}.steps"))
         self.world.wait()
 
-    def _write(self, folder: Path) -> None:
+    def _keep(self, folder: Path) -> None:
+        """A checkpoint without what only the trainer needs, and no more than the last few."""
+        replace_folder(folder / f"{self.progress.step:07d}", self._write_model)
+        for old in sorted(folder.iterdir())[: -self.recipe.keep]:
+            shutil.rmtree(old)
+
+    def _write_model(self, folder: Path) -> None:
         self.save_weights(folder)
         self.tokenizer.save_pretrained(folder)
         if self.recipe.objective == "diffusion":
             self.diffusion_config().save(folder)
+
+    def _write(self, folder: Path) -> None:
+        self._write_model(folder)
         trainer = folder / TRAINER_FOLDER
         trainer.mkdir()
         save_file(_flat(self.optimizer), trainer / "optimizer.safetensors")
@@ -128,7 +140,7 @@ class Run:
         (trainer / "state.json").write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
 
 
-MAY_CHANGE = {"steps", "save_every", "learning_rate", "gradient_checkpointing"}
+MAY_CHANGE = {"steps", "save_every", "keep", "learning_rate", "gradient_checkpointing"}
 """Recipe keys that a resumed run may be given anew."""
 
 
