@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unmask.decode.model import Quantize, load
 from unmask.train.chat import encode_row
-from unmask.train.sources import GymSource
+from unmask.train.sources.gym import GymSource
 
 DATA = "gym:gsm_symbolic"
 

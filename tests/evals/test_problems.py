@@ -2,7 +2,7 @@ import pytest
 
 from unmask.errors import DataError
 from unmask.evals.problems import final_answer, load_problems
-from unmask.train.sources import GymSource
+from unmask.train.sources.gym import GymSource
 
 
 def test_gym_problems_are_held_out_and_judge_answers():

@@ -20,7 +20,7 @@ from unmask.train.loop import Budget
 from unmask.train.objectives import diffusion
 from unmask.train.recipe import Recipe
 from unmask.train.run import Run
-from unmask.train.sources import JsonlSource
+from unmask.train.sources.jsonl import JsonlSource
 
 SMALL = {"block_size": 8, "sub_block_size": 4, "row_tokens": 64, "rows_per_step": 2,
          "warmup_steps": 2, "learning_rate": 1e-3, "save_every": 3}  # fmt: skip

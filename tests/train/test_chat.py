@@ -3,7 +3,7 @@ from conftest import VOCABULARY
 
 from unmask.errors import DataError, ModelError
 from unmask.train.chat import encode_row
-from unmask.train.sources import Row, conversation
+from unmask.train.rows import Row, conversation
 
 ENDS = frozenset({VOCABULARY - 2})
 

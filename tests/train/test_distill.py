@@ -8,7 +8,8 @@ from unmask.decode.model import load
 from unmask.errors import DataError
 from unmask.train.chat import encode_row
 from unmask.train.distill import distill, read_prompts
-from unmask.train.sources import open_source, parse_row
+from unmask.train.rows import parse_row
+from unmask.train.source import open_source
 
 
 @pytest.fixture

@@ -1,13 +1,8 @@
 import pytest
 
 from unmask.errors import ConfigError, DataError
-from unmask.train.sources import (
-    EVALUATION_OFFSET,
-    MAX_SEED,
-    SEED_STRIDE,
-    GymSource,
-    open_source,
-)
+from unmask.train.source import open_source
+from unmask.train.sources.gym import EVALUATION_OFFSET, MAX_SEED, SEED_STRIDE, GymSource
 
 
 def write(tmp_path, text):
@@ -39,7 +34,7 @@ def test_broken_rows_name_file_and_line(tmp_path, text, message):
 def test_missing_file_and_unknown_data(tmp_path):
     with pytest.raises(DataError, match="cannot read"):
         open_source(str(tmp_path / "nowhere.jsonl"), seed=0)
-    with pytest.raises(DataError, match=r"use a file\.jsonl or gym:NAME"):
+    with pytest.raises(DataError, match=r"use a file\.jsonl, .* or gym:NAME"):
         open_source("wikitext", seed=0)
 
 
@@ -107,3 +102,51 @@ def test_gym_tasks_take_settings():
                            ("min_words=9&max_words=2", "max_words")):  # fmt: skip
         with pytest.raises(ConfigError, match=message):
             GymSource(f"gym:word_sequence_reversal?{query}")
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    path = tmp_path / "rows.parquet"
+    table = {"question": [f"q{n}" for n in range(9)], "answer": [f"a{n}" for n in range(9)]}
+    write_table(pyarrow.table(table), path)
+    return f"{path}?prompt=question&response=answer"
+
+
+@pytest.mark.parametrize("more", ["", "&streaming=true"])
+def test_parquet_rows_come_once_an_epoch_and_again_from_anywhere(parquet, more):
+    source = open_source(parquet + more, seed=0)
+    said = [source.row(index).messages[0]["content"] for index in range(18)]
+    assert sorted(said[:9]) == sorted(said[9:]) == [f"q{n}" for n in range(9)]
+    assert said[:9] != said[9:]
+    assert source.row(3).messages[1]["content"] == said[3].replace("q", "a")
+    again = open_source(parquet + more, seed=0)
+    assert [again.row(index).messages[0]["content"] for index in (7, 7, 2, 11)] == [
+        said[7], said[7], said[2], said[11]]  # fmt: skip
+    assert again.fingerprint == source.fingerprint
+    other = open_source(parquet + more, seed=1)
+    assert [other.row(index).messages[0]["content"] for index in range(9)] != said[:9]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(lambda p: p.replace("question", "qestion"), "has no qestion, but question, answer"),
+     (lambda p: p.partition("?")[0], "no known field"),
+     (lambda p: p + "&spilt=test", "did you mean 'split'"),
+     (lambda p: p + "&split=test", "cannot open"),
+     (lambda p: p.replace("rows", "nowhere"), "cannot open")],
+)  # fmt: skip
+def test_parquet_that_cannot_be_read_is_named(parquet, change, message):
+    with pytest.raises((ConfigError, DataError), match=message):
+        open_source(change(parquet), seed=0).row(0)
+
+
+def test_weights_are_rows_at_a_turn(data, parquet):
+    mixed = open_source(f"{data}*2, {parquet}", seed=0)
+    one, other = open_source(str(data), seed=0), open_source(parquet, seed=0)
+    wanted = [one.row(0), one.row(1), other.row(0), one.row(2), one.row(3), other.row(1)]
+    got = [mixed.row(index) for index in range(6)]
+    assert [row.messages or row.text for row in got] == [row.messages or row.text for row in wanted]
+    assert mixed.name != open_source(f"{data}, {parquet}", seed=0).name

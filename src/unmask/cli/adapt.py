@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def command(
     model: options.ModelArgument,
-    data: Annotated[str, typer.Option(help="file.jsonl, or gym:NAME such as gym:gsm_symbolic.")],
+    data: options.TrainingData,
     out: Annotated[Path, typer.Option(help="Folder of the checkpoint.")],
     recipe: Annotated[str, typer.Option(help="A recipe's name, or a TOML file.")] = "smollm2_cpu",
     steps: Annotated[int | None, typer.Option(help="Optimizer steps, in all.")] = None,

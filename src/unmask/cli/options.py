@@ -10,6 +10,13 @@ ModelArgument = Annotated[
         metavar="MODEL", help="Folder, hub id, or a name such as smollm2 or smollm2-gym."
     ),
 ]
+TrainingData = Annotated[
+    str,
+    typer.Option(
+        help="file.jsonl, file.parquet, hub:OWNER/NAME, or gym:NAME such as gym:gsm_symbolic; "
+        "several with commas, NAME*3 for three rows at a turn."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No words and no bars on stderr.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 …")]

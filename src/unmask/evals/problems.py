@@ -6,7 +6,10 @@ from pathlib import Path
 
 from unmask.errors import DataError
 from unmask.store.chat import Message
-from unmask.train.sources import GymSource, JsonlSource, Row, split_data, take_turns
+from unmask.train.rows import Row
+from unmask.train.source import split_data, take_turns
+from unmask.train.sources.gym import GymSource
+from unmask.train.sources.jsonl import JsonlSource
 
 ANSWER_MARK = "####"
 """Worked solutions end with it and the bare answer, as in GSM8K."""

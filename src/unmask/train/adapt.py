@@ -20,7 +20,7 @@ from unmask.train.pack import Packer
 from unmask.train.plan import Plan, make_plan
 from unmask.train.recipe import Recipe
 from unmask.train.run import Identity, Progress, Run, load_optimizer, read_progress
-from unmask.train.sources import Source, open_source
+from unmask.train.source import Source, open_source
 from unmask.train.step import training_row
 from unmask.train.trainable import make_trainable
 from unmask.train.world import find_world

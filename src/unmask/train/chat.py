@@ -5,7 +5,7 @@ from typing import Any
 
 from unmask.errors import DataError, PromptError
 from unmask.store.chat import Message, render
-from unmask.train.sources import Row
+from unmask.train.rows import Row
 
 
 @dataclass(frozen=True, slots=True)

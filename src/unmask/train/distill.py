@@ -15,7 +15,8 @@ from unmask.decode.model import Model
 from unmask.decode.options import OptionValues
 from unmask.errors import DataError, PromptError
 from unmask.store.chat import Message
-from unmask.train.sources import numbered, open_source, read_lines, split_data, take_turns
+from unmask.train.rows import numbered, read_lines
+from unmask.train.source import open_source, split_data, take_turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

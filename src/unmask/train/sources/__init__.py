@@ -1,0 +1,1 @@
+"""Where training rows come from: one kind of source a file."""
