@@ -15,6 +15,7 @@ from unmask.errors import ModelError
 from unmask.store.adapter import ADAPTER_CONFIG, adapter_weights
 from unmask.store.denoiser import load_denoiser
 from unmask.store.embedded import Progress
+from unmask.store.foreign import find_published, load_published
 from unmask.store.resolve import resolve_model
 from unmask.store.vocabulary import (
     check_mask_token,
@@ -68,8 +69,12 @@ def load_checkpoint(
         if (folder / ADAPTER_CONFIG).exists():
             model, tokenizer, gate = _load_adapted(folder, config, dtype, progress)
         else:
-            tokenizer = _load_tokenizer(folder)
-            model, gate = _load_plain(folder, dtype), None
+            tokenizer, gate = _load_tokenizer(folder), None
+            published = find_published(folder)
+            if config is None and published is not None:
+                model, config = load_published(folder, *published, tokenizer, dtype)
+            else:
+                model = _load_plain(folder, dtype)
     except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ModelError(f"{name} is not a readable checkpoint: {reason}") from error
