@@ -40,6 +40,16 @@ def test_gpu_benchmark_is_ready_for_a_gpu():
     assert "eager, batch 2" in told
 
 
+@pytest.mark.slow
+def test_training_benchmark_tells_speed_and_memory(parent, data):
+    small = (parent, "--data", data, "--row-tokens", 64, "--block-size", 8)
+    told = run("training.py", *small).splitlines()
+    assert [line.split(",")[0] for line in told] == [
+        "published layout", "ours", "ours", "ours", "denoiser LoRA"]  # fmt: skip
+    told = run("training.py", *small, "--memory").splitlines()
+    assert [line.split(",")[0] for line in told] == ["ours", "published"]
+
+
 def test_our_decoder_says_what_a_plain_one_says(adapted, data):
     told = run("plain_decoder.py", adapted, "--data", data, "--prompts", 2, "--new-tokens", 20)
     assert [line.split()[0] for line in told.splitlines()] == ["block", "dual-reference", "dual"]
