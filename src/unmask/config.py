@@ -10,7 +10,7 @@ from unmask.errors import ConfigError, ModelError, unknown_name
 
 FILE_NAME = "unmask.json"
 
-Context = Literal["block", "causal", "draft"]
+Context = Literal["block", "causal", "draft", "full"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,8 @@ class DiffusionConfig:
     context: Context = "block"
     """What committed tokens attend to: `block` = bidirectional inside a block, causal across
     blocks (Fast-dLLM v2); `causal` = strictly causal, the AR model itself (ours); `draft` = causal
-    for masks too, which may stand anywhere: they draft what the AR model verifies (ours)."""
+    for masks too, which may stand anywhere: they draft what the AR model verifies (ours); `full` =
+    everything sees everything, to the end of the canvas (LLaDA, Dream, dQwen3.5)."""
     block_size: int = 32
     """S, tokens denoised together (Fast-dLLM v2)."""
     sub_block_size: int = 8
@@ -52,6 +53,16 @@ class DiffusionConfig:
     def read_offset(self) -> int:
         """Token i is read from hidden state i - `read_offset`."""
         return 1 if self.token_shift else 0
+
+    @property
+    def is_whole(self) -> bool:
+        """The canvas is seen to its end at each step, so that nothing is ever committed."""
+        return self.context == "full"
+
+    @property
+    def carries_start(self) -> bool:
+        """A block's first token is read from the state that commits the block before."""
+        return self.token_shift and not self.is_whole
 
     def save(self, folder: Path) -> None:
         """Write `unmask.json` into `folder`."""

@@ -2,7 +2,7 @@ import pytest
 import torch
 from conftest import MASK, make_backbone, make_config
 
-from unmask.errors import ModelError
+from unmask.errors import ConfigError, ModelError
 from unmask.verify.oracle import decode_one_at_a_time
 from unmask.verify.subject import Subject
 
@@ -17,7 +17,7 @@ def prompt(count, salt=0):
 
 
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 15, 16])
-@pytest.mark.parametrize("context", ["block", "causal"])
+@pytest.mark.parametrize("context", ["block", "causal", "full"])
 @pytest.mark.parametrize("shift", [True, False])
 def test_threshold_one_is_the_plain_loop(length, context, shift):
     tried = subject(context=context, token_shift=shift)
@@ -38,6 +38,22 @@ def test_budget_is_exact(new_tokens):
         done = subject().decode([prompt(5), prompt(8)], new_tokens, cache=cache, threshold=0.01)
         assert [len(sequence.tokens) for sequence in done] == [new_tokens] * 2
         assert not any(sequence.is_stopped for sequence in done)
+
+
+def test_a_whole_canvas_is_seen_to_its_limit_and_nothing_is_committed():
+    tried = subject(context="full")
+    done = tried.decode([prompt(16), prompt(5)], 11)
+    assert [(s.nfe.prefill, s.nfe.denoise, s.nfe.commit) for s in done] == [(0, 11, 0)] * 2
+    longer = tried.decode([prompt(16)], 12)[0]
+    assert longer.tokens[:11] != done[0].tokens  # the canvas is part of what is asked
+    free = tried.decode([prompt(6)], 24)[0]
+    ended = tried.decode([prompt(6)], 24, end_token_ids=frozenset({free.tokens[3]}))[0]
+    assert ended.tokens == free.tokens[: free.tokens.index(free.tokens[3]) + 1]
+
+
+def test_a_whole_canvas_has_no_cache():
+    with pytest.raises(ConfigError, match="context full cannot use cache block"):
+        subject(context="full").decode([prompt(5)], 4, cache="block")
 
 
 def test_forwards_are_counted_by_kind():

@@ -42,7 +42,8 @@ def same(a, b):
 @pytest.mark.parametrize(
     ("trainable", "objective", "context"),
     [("full", "diffusion", "block"), ("lora", "diffusion", "block"), ("full", "ar", "causal"),
-     ("lora", "ar", "causal"), ("lora", "diffusion", "draft")],
+     ("lora", "ar", "causal"), ("lora", "diffusion", "draft"), ("full", "diffusion", "full"),
+     ("lora", "diffusion", "full")],
 )  # fmt: skip
 def test_resumed_run_equals_uninterrupted_bit_for_bit(
     tmp_path, parent, data, trainable, objective, context

@@ -3,7 +3,7 @@ import torch
 
 from unmask.core.noise.linear import Linear
 from unmask.train.chat import Sample
-from unmask.train.corrupt import clean_layout, complementary_masks, noisy_layout
+from unmask.train.corrupt import clean_layout, complementary_masks, noisy_layout, whole_layout
 from unmask.train.pack import pack_samples, pad_sample
 
 MASK = 99
@@ -62,6 +62,26 @@ def test_rows_packed_for_large_blocks_hold_small_ones(size):
     for block in noisy.places.block.unique():
         held = noisy.places.document[noisy.places.block == block]
         assert len(held.unique()) == 1  # never two documents
+
+
+@pytest.mark.parametrize("shift", [True, False])
+@pytest.mark.parametrize("pairs", [1, 2])
+@pytest.mark.parametrize("seed", range(10))
+def test_whole_documents_are_learnt_once_a_pair(seed, pairs, shift):
+    row = packed(7, 12, 4, 9)
+    views = whole_layout(row, mask_token_id=MASK, token_shift=shift, noise=Linear(), pairs=pairs,
+                         generator=torch.Generator().manual_seed(seed))  # fmt: skip
+    assert torch.equal(coverage(row, views, shift), pairs * row.is_target.long())
+    is_hidden = views.tokens != row.tokens[views.places.position]
+    assert row.is_target[views.places.position[is_hidden]].all()
+    read = views.denoise.read + int(shift)
+    assert torch.equal(read.sort().values, is_hidden.nonzero()[:, 0])  # hidden where it is learnt
+    same = views.places.document[views.denoise.read] == views.places.document[read]
+    assert same.all()
+    for document in views.places.document.unique():
+        places = views.places.position[views.places.document == document]
+        assert len(row.document[places].unique()) == 1
+        assert len(places) == int((row.document == row.document[places[0]]).sum())  # all of it
 
 
 def test_one_view_alone_would_not_cover():

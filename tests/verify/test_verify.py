@@ -9,14 +9,14 @@ from unmask.core.denoiser import GatedLinear
 from unmask.core.masks import dense_mask
 from unmask.decode import forward
 from unmask.decode.speculative import SpeculativeEngine
-from unmask.train import objective
+from unmask.train.objectives import denoiser
 from unmask.verify import draft_checks, engine_checks, model_checks
 from unmask.verify.subject import Subject
 from unmask.verify.suite import DIFFUSION_CHECKS, run_checks
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("context", ["block", "causal"])
+@pytest.mark.parametrize("context", ["block", "causal", "full"])
 @pytest.mark.parametrize("shift", [True, False])
 def test_all_promises_hold(family, context, shift):
     config = make_config(context=context, token_shift=shift)
@@ -57,7 +57,7 @@ def test_a_broken_denoiser_is_found(monkeypatch):
         return dense_mask(query, key, "causal")
 
     with monkeypatch.context() as patch:
-        patch.setattr(objective, "dense_mask", sees_later_masks)
+        patch.setattr(denoiser, "dense_mask", sees_later_masks)
         assert not draft_checks.window_logits_are_drafting_logits(tried).holds
 
 

@@ -53,7 +53,7 @@ def command(
     k: Annotated[str, typer.Option(help="Of topk and random; comma-separated.")] = "1",
     factors: Annotated[str, typer.Option(help="Of factor; comma-separated.")] = "1.0",
     gammas: Annotated[str, typer.Option(help="Of entropy; comma-separated.")] = "0.1",
-    caches: Annotated[str, typer.Option("--cache", help="Comma-separated.")] = "block",
+    caches: Annotated[str | None, typer.Option("--cache", help="Comma-separated.")] = None,
     block_sizes: BlockSizes = None,
     sub_block_sizes: SubBlockSizes = None,
     batch_sizes: Annotated[str, typer.Option(help="Comma-separated.")] = "1",
@@ -78,7 +78,7 @@ def command(
     output = Output(as_json=json, quiet=quiet)
     common = {"max_new_tokens": max_new_tokens, "seed": seed, "ignore_eos": ignore_eos,
               "fuse_commit": fuse_commit, "draft_length": draft_length}  # fmt: skip
-    axes: Axes = {"strategy": _names(strategies), "cache": _names(caches),
+    axes: Axes = {"strategy": _names(strategies), "cache": _names(caches) if caches else [None],
                   "block_size": _sizes("block-size", block_sizes),
                   "sub_block_size": _sizes("sub-block-size", sub_block_sizes)}  # fmt: skip
     axes |= {"threshold": _numbers("thresholds", thresholds, float), "k": _numbers("k", k, int),

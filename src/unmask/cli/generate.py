@@ -23,7 +23,7 @@ def command(
     k: options.K = 1,
     factor: options.Factor = 1.0,
     gamma: options.Gamma = 0.1,
-    cache: options.Cache = "block",
+    cache: options.Cache = None,
     fuse_commit: options.FuseCommit = False,
     block_size: options.BlockSize = None,
     sub_block_size: options.SubBlockSize = None,

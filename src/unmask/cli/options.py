@@ -58,7 +58,11 @@ K = Annotated[int, typer.Option(help="Tokens a step of the strategies topk and r
 Factor = Annotated[float, typer.Option(help="Of the strategy factor.")]
 Gamma = Annotated[float, typer.Option(help="Nats a step of the strategy entropy may lose.")]
 Cache = Annotated[
-    str, typer.Option(help="none, block (exact), dual or dual-reference (sub-blocks, approximate).")
+    str | None,
+    typer.Option(
+        help="none, block (exact), dual or dual-reference (sub-blocks, approximate); what is exact "
+        "and fastest if unset."
+    ),
 ]
 FuseCommit = Annotated[
     bool, typer.Option("--fuse-commit", help="Commit a block and begin the next in one forward.")

@@ -32,11 +32,14 @@ class Canvas:
         max_len: L, tokens each may hold, a multiple of the block size.
         block_size, sub_block_size: S and s.
         mask_token_id: what a hidden token looks like to the model.
+        is_whole: the model sees each row to its limit, not only to the end of its open block.
     """
 
     def __init__(
-        self, rows: int, max_len: int, block_size: int, sub_block_size: int, mask_token_id: int
-    ) -> None:
+        self, rows: int, max_len: int, block_size: int, sub_block_size: int, mask_token_id: int,
+        *, is_whole: bool = False,
+    ) -> None:  # fmt: skip
+        self.is_whole = is_whole
         self.block_size, self.sub_block_size = block_size, sub_block_size
         self.mask_token_id = mask_token_id
         self.active = 0
@@ -48,6 +51,8 @@ class Canvas:
         self.prompt_N = torch.zeros(rows, dtype=torch.long)
         self.start_N = torch.zeros(rows, dtype=torch.long)
         self.end_N = torch.zeros(rows, dtype=torch.long)
+        self.limit_N = torch.zeros(rows, dtype=torch.long)
+        """Where a row would end without end tokens and stops."""
         self.is_stopped_N = torch.zeros(rows, dtype=torch.bool)
         """The end was pulled in: by an end token or a stop."""
         self.is_begun_N = torch.zeros(rows, dtype=torch.bool)
@@ -79,6 +84,7 @@ class Canvas:
                        self.is_begun_N):  # fmt: skip
             tensor[row] = 0
         self.prompt_N[row], self.end_N[row] = length, length + max_new_tokens
+        self.limit_N[row] = length + max_new_tokens
         end_tokens = sorted(ends)
         assert len(end_tokens) <= MAX_END_TOKENS, f"{len(end_tokens)} end tokens"
         self.ends_NE[row] = -1
@@ -100,6 +106,10 @@ class Canvas:
     def block_positions_BS(self, rows_B: Tensor) -> Tensor:
         """Absolute positions of the open blocks."""
         return self.start_N[rows_B, None] + torch.arange(self.block_size)
+
+    def seen_until_B(self, rows_B: Tensor) -> Tensor:
+        """Where what the model sees ends, while a block is open."""
+        return self.limit_N[rows_B] if self.is_whole else self.start_N[rows_B] + self.block_size
 
     def todo_BS(self, rows_B: Tensor) -> Tensor:
         """True where the open block still has a token to decode."""

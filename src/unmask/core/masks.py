@@ -5,6 +5,7 @@
 3. noisy → clean: strictly earlier blocks.
 4. noisy → noisy: the same view of the same block; in context `draft` no later place of it.
 5. clean → noisy: never.
+6. In context `full` there is one stream, and all of a document sees all of it.
 
 Source: Fast-dLLM v2, arXiv:2509.26328, its attention mask; rule 2 `causal` and several views
 beside one clean half are ours. Training and decoding both come here.
@@ -50,6 +51,8 @@ def sees(query: Places, key: Places, context: Context) -> Tensor:
     >>> sees(noisy, clean, "block")
     tensor([ True, False])
     """
+    if context == "full":
+        return query.document == key.document
     is_past = key.position <= query.position
     clean_to_clean = key.block <= query.block if context == "block" else is_past
     same_view = (query.stream == key.stream) & (query.block == key.block)

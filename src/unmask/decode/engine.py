@@ -10,6 +10,7 @@ One round, for each group of rows whose forwards are of one width:
 AR mode is this loop with blocks of one token. With token shift a block's first token is read from
 the state that commits the block before, so it is decided there; a block of one needs no denoising.
 Fused commit: the forward that commits a block is the first denoising step of the next one as well.
+In context `full` there is no prefill and no commit: each forward computes all of the canvas.
 """
 
 from collections.abc import Callable
@@ -99,7 +100,10 @@ class Engine:
         max_len = -(-max_len // size) * size
         self.config, self.policy = config, policy
         self.fuse_commit = fuse_commit and size > 1
-        self.canvas = Canvas(rows, max_len, size, config.sub_block_size, config.mask_token_id)
+        self.canvas = Canvas(
+            rows, max_len, size, config.sub_block_size, config.mask_token_id,
+            is_whole=config.is_whole,
+        )  # fmt: skip
         self.forward = Forward(backbone, config, self.canvas, uses_cache=policy.uses_cache)
         self.proposer = Proposer(backbone, config, self.canvas, strategy)
         self.sequences: list[Sequence] = []
@@ -126,6 +130,9 @@ class Engine:
                 return done
         rows_B = torch.arange(self.canvas.active)
         is_full_B = ~self.canvas.todo_BS(rows_B).any(-1)
+        if self.config.is_whole:  # nothing is kept, so moving on costs nothing
+            self.canvas.commit(rows_B, self.config.block_size * is_full_B)
+            is_full_B = torch.zeros_like(is_full_B)
         spans = self.policy.plan(self.canvas, rows_B, is_full_B, self.config.read_offset)
         width_B = spans.width_B + self.config.block_size * (is_full_B & self.fuse_commit)
         for width in torch.unique(width_B).tolist():
@@ -166,7 +173,9 @@ class Engine:
         )
         self.sequences.append(sequence)
         whole = len(request.prompt) // self.config.block_size * self.config.block_size
-        if whole:
+        if whole and self.config.is_whole:
+            self.canvas.commit(torch.tensor([row]), torch.tensor([whole]))
+        elif whole:
             rows_B = torch.tensor([row])
             self.canvas.forwards_N3[row, 0] += 1
             hidden_BQE = self.forward.hidden_BQE(

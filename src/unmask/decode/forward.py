@@ -41,7 +41,10 @@ class Forward:
         tokens_BQ = self.canvas.tokens_NL[rows_B[:, None], positions_BQ]
         past_B = torch.maximum(first_B + width, open_B)
         is_open_B = first_B + width > open_B  # all of the open block is there to be seen
-        past_B = torch.where(is_open_B, open_B + self.config.block_size, past_B)
+        until_B = open_B + self.config.block_size
+        if self.canvas.is_whole:
+            until_B = self.canvas.seen_until_B(rows_B)
+        past_B = torch.where(is_open_B, until_B, past_B)
         keys_BK = positions_BQ
         if self.cache is not None:
             step = self.backbone.window_step

@@ -220,7 +220,7 @@ class Model:
     def _checked_draft_config(
         self, config: DiffusionConfig, draft_length: int | None
     ) -> DiffusionConfig:
-        if config.context == "block" or not config.token_shift:
+        if config.context in ("block", "full") or not config.token_shift:
             raise ModelError(
                 f"{self.name} cannot verify its own drafts: its committed text is not read as an "
                 "AR model reads it; adapt with --recipe denoiser_lora, or use --mode diffusion"
@@ -254,7 +254,7 @@ class Model:
         return Engine(
             self.backbone,
             config,
-            make_policy(resolved, strategy),
+            make_policy(resolved, strategy, is_whole=config.is_whole),
             strategy,
             rows=rows,
             max_len=max_len,

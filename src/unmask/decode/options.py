@@ -40,8 +40,8 @@ class DecodeOptions:
     """Of the strategy `factor` (Fast-dLLM)."""
     gamma: float = 0.1
     """Nats that the strategy `entropy` may lose at a step."""
-    cache: str = "block"
-    """What is computed anew at each step: a file of `decode/policies`."""
+    cache: str | None = None
+    """What is computed anew at each step: a file of `decode/policies`; None = what is exact."""
     fuse_commit: bool = False
     """Commit a block and begin the next in one forward."""
     block_size: int | None = None
@@ -80,7 +80,7 @@ class OptionValues(TypedDict, total=False):
     k: int
     factor: float
     gamma: float
-    cache: str
+    cache: str | None
     fuse_commit: bool
     block_size: int | None
     sub_block_size: int | None

@@ -40,16 +40,22 @@ class Policy(Protocol):
         ...
 
 
-def make_policy(options: DecodeOptions, strategy: Strategy) -> Policy:
-    """The cache policy that the options name.
+def make_policy(options: DecodeOptions, strategy: Strategy, *, is_whole: bool = False) -> Policy:
+    """The cache policy that the options name, or the exact one.
 
     Raises:
         ConfigError: there is no such policy, or the strategy would not see what it looks at.
     """
-    policy: Policy = load_plugin("unmask.decode.policies", options.cache)()
+    name = options.cache or ("none" if is_whole else "block")
+    if is_whole and name != "none":
+        raise ConfigError(
+            f"context full cannot use cache {name}: each decided token changes all that was "
+            "computed; leave --cache out"
+        )
+    policy: Policy = load_plugin("unmask.decode.policies", name)()
     if strategy.scope == "block" and not policy.covers_block:
         raise ConfigError(
-            f"strategy {options.strategy} looks at the whole block, cache {options.cache} computes "
+            f"strategy {options.strategy} looks at the whole block, cache {name} computes "
             "a part of it; use cache block"
         )
     return policy

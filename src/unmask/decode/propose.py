@@ -75,7 +75,7 @@ class Proposer:
         if decision.revoke_BS is not None:
             canvas.revoke(rows_B, decision.revoke_BS)
         accept_BS = decision.accept_BS
-        if self.config.read_offset:  # a block's first token: its state is at hand only now
+        if self.config.carries_start:  # a block's first token: its state is at hand only now
             is_first_BS = proposal.positions_BS == canvas.start_N[rows_B, None]
             accept_BS = accept_BS | (proposal.is_candidate_BS & is_first_BS)
         canvas.accept(rows_B, accept_BS, proposal.tokens_BS, proposal.confidence_BS)
@@ -96,7 +96,7 @@ class Proposer:
         past_B1 = torch.minimum(start_B + canvas.sub_block_size, canvas.end_N[rows_B])[:, None]
         is_decided_BS = ~canvas.is_masked_NL[rows_B[:, None], positions_BS]
         is_decided_BS &= (positions_BS >= first_B1) & (positions_BS < past_B1)
-        if self.config.read_offset:  # the block's first token was read from a clean state
+        if self.config.carries_start:  # the block's first token was read from a clean state
             is_decided_BS &= positions_BS != canvas.start_N[rows_B, None]
         return is_decided_BS & ~canvas.is_stopped_N[rows_B, None]
 

@@ -103,6 +103,8 @@ def is_exact(point: Point) -> bool:
     """Whether others may be held against it: AR mode, or a cache policy that changes nothing."""
     if point.mode != "diffusion":
         return point.mode == "ar"
+    if point.options.cache is None:
+        return True
     policy: Policy = load_plugin("unmask.decode.policies", point.options.cache)
     return policy.covers_block
 
@@ -122,7 +124,9 @@ def describe_point(point: Point | Cell) -> str:
     sizes = filter(None, (options.block_size, options.sub_block_size))
     size = "".join(f"/{each}" for each in sizes)
     fused = "+fused" if options.fuse_commit else ""
-    return " ".join(filter(None, (options.strategy, setting, f"{options.cache}{size}{fused}")))
+    return " ".join(
+        filter(None, (options.strategy, setting, f"{options.cache or 'exact'}{size}{fused}"))
+    )
 
 
 def machine_stamp(model: Model) -> dict[str, Any]:

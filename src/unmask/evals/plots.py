@@ -85,7 +85,7 @@ def kind(cell: dict[str, Any], *, with_batch: bool = True) -> str:
     options = cell["options"]
     words = [cell["mode"]]
     if cell["mode"] == "diffusion":
-        words = [options["strategy"], options["cache"]]
+        words = [options["strategy"], options["cache"] or "exact"]
         if options.get("block_size"):  # not in files of before it was an option
             words.append(f"S={options['block_size']}")
         if options["sub_block_size"]:

@@ -100,6 +100,43 @@ def clean_layout(row: PackedRow, block_size: int) -> TrainingRow:
     )
 
 
+def whole_layout(
+    row: PackedRow,
+    *,
+    mask_token_id: int,
+    token_shift: bool,
+    noise: Noise,
+    generator: torch.Generator,
+    pairs: int = 1,
+) -> TrainingRow:
+    """Pairs of complementary noisy views of whole documents, each a document of its own.
+
+    There is no clean stream; every target is learnt once for each pair. One noise level a document.
+
+    Source: LLaDA, arXiv:2502.09992 (one level a sequence); complementary views as in Fast-dLLM v2.
+    """
+    documents, index = int(row.document.max()) + 1, torch.arange(len(row.tokens))
+    sources, masked, numbers = [], [], []
+    for pair in range(pairs):
+        t_L = torch.rand(documents, generator=generator)[row.document]
+        is_hit = torch.rand(len(index), generator=generator) < noise.mask_probability(t_L)
+        for view, is_masked in enumerate((row.is_target & is_hit, row.is_target & ~is_hit)):
+            is_kept = torch.isin(row.document, row.document[is_masked])
+            sources.append(index[is_kept])
+            masked.append(is_masked[is_kept])
+            numbers.append(torch.full((int(is_kept.sum()),), 2 * pair + view))
+    source, is_masked, number = torch.cat(sources), torch.cat(masked), torch.cat(numbers)
+    read = is_masked.nonzero()[:, 0]
+    nothing = torch.zeros(0, dtype=torch.long)
+    return TrainingRow(
+        tokens=torch.where(is_masked, mask_token_id, row.tokens[source]),
+        position=row.position[source],
+        places=Places(row.document[source] + documents * number, source * 0, number + 1, source),
+        denoise=Supervision(read - int(token_shift), row.tokens[source[read]]),
+        next_token=Supervision(nothing, nothing),
+    )
+
+
 def noisy_layout(
     row: PackedRow,
     *,

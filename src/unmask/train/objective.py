@@ -61,8 +61,8 @@ class Objective(nn.Module):
 
 
 def make_objective(backbone: Backbone, recipe: Recipe) -> Objective:
-    """The objective of a recipe; context `draft` is a denoiser's."""
-    name = "denoiser" if recipe.context == "draft" else recipe.objective
+    """The objective of a recipe; contexts `draft` and `full` have one of their own."""
+    name = {"draft": "denoiser", "full": "full"}.get(recipe.context, recipe.objective)
     objective: Objective = load_plugin("unmask.train.objectives", name)(backbone, recipe)
     return objective
 

@@ -35,6 +35,8 @@ def decoding_mask(length: int, open_at: int, config: DiffusionConfig) -> list[li
     size = config.block_size
 
     def sees(query: int, key: int) -> bool:
+        if config.is_whole:
+            return True
         if query >= open_at or config.context == "block":
             return key // size <= query // size
         return key <= query
@@ -52,13 +54,15 @@ def decode_one_at_a_time(
     """
     size, sub, offset = config.block_size, config.sub_block_size, config.read_offset
     end = len(prompt) + new_tokens
-    tokens = prompt + [config.mask_token_id] * (-(-end // size) * size - len(prompt))
+    canvas = end if config.is_whole else -(-end // size) * size
+    tokens = prompt + [config.mask_token_id] * (canvas - len(prompt))
     order: list[int] = []
     while len(order) < new_tokens:
         first = next(i for i in range(len(prompt), end) if i not in order)
         open_at = first // size * size
-        is_carried = bool(offset) and first == open_at  # read from the committed state before it
+        is_carried = config.carries_start and first == open_at  # from the state of the commit
         length = open_at if is_carried else open_at + size
+        length = canvas if config.is_whole else length
         open_from = length if is_carried else open_at
         logits = stock_logits(backbone, tokens[:length], decoding_mask(length, open_from, config))
         sub_end = open_at + ((first - open_at) // sub + 1) * sub

@@ -20,7 +20,7 @@ class EngineSettings(TypedDict, total=False):
     """Keyword arguments of `Subject.engine`."""
 
     rows: int | None
-    cache: str
+    cache: str | None
     strategy: str
     threshold: float
     k: int
@@ -61,7 +61,7 @@ class Subject:
         new_tokens: int,
         *,
         rows: int | None = None,
-        cache: str = "block",
+        cache: str | None = None,
         strategy: str = "threshold",
         threshold: float = 1.0,
         k: int = 1,
@@ -79,7 +79,7 @@ class Subject:
         engine = Engine(
             self.backbone,
             self.config,
-            make_policy(options, chosen),
+            make_policy(options, chosen, is_whole=self.config.is_whole),
             chosen,
             rows=rows or len(prompts),
             max_len=max(map(len, prompts)) + new_tokens,

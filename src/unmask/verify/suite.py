@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from unmask.config import DiffusionConfig
 from unmask.core.backbone import Backbone
 from unmask.decode.autoregressive import ar_config
-from unmask.verify import draft_checks, engine_checks, model_checks
+from unmask.verify import draft_checks, engine_checks, full_checks, model_checks
 from unmask.verify.check import Check
 from unmask.verify.subject import Subject
 
@@ -46,6 +46,17 @@ DRAFT_CHECKS: tuple[Callable[[Subject], Check], ...] = (
 """What holds for a denoiser."""
 
 
+FULL_CHECKS: tuple[Callable[[Subject], Check], ...] = (
+    full_checks.views_are_apart,
+    full_checks.training_logits_are_decoding_logits,
+    model_checks.mask_token_is_never_predicted,
+    engine_checks.threshold_one_is_one_at_a_time,
+    engine_checks.batched_is_single,
+    engine_checks.seed_fixes_tokens,
+)
+"""What holds where everything sees everything; nothing is cached or committed."""
+
+
 def run_checks(
     backbone: Backbone, config: DiffusionConfig | None, *, seed: int = 0
 ) -> Iterator[Check]:
@@ -73,6 +84,8 @@ def count_checks(config: DiffusionConfig | None) -> int:
 def _checks_of(config: DiffusionConfig) -> tuple[Callable[[Subject], Check], ...]:
     if config.context == "draft":
         return DRAFT_CHECKS
+    if config.is_whole:
+        return FULL_CHECKS
     if config.context == "causal" and config.token_shift:
         return DIFFUSION_CHECKS + SPECULATIVE_CHECKS
     return DIFFUSION_CHECKS

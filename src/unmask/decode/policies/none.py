@@ -14,9 +14,9 @@ class NoCache:
     covers_block = True
 
     def plan(self, canvas: Canvas, rows_B: Tensor, is_full_B: Tensor, read_offset: int) -> Spans:
-        """From the first token to the end of the open block."""
-        start_B = canvas.start_N[rows_B]
-        return Spans(torch.zeros_like(start_B), start_B + canvas.block_size)
+        """From the first token to the last that is seen."""
+        until_B = canvas.seen_until_B(rows_B)
+        return Spans(torch.zeros_like(until_B), until_B)
 
 
 plugin = NoCache
