@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from conftest import make_model, make_tokenizer
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch.nn.functional import silu
 
 from unmask.core.masks import Places, dense_mask
@@ -25,10 +25,29 @@ CONFIGS = {
         "auto_map": {"AutoModelForCausalLM": "modeling.Fast_dLLM_QwenForCausalLM"}, "bd_size": 32,
         "torch_dtype": "float32",
     },
+    "dream": {
+        "architectures": ["DreamModel"], "model_type": "Dream", "torch_dtype": "float32",
+        "auto_map": {"AutoModel": "modeling_dream.DreamModel"}, "use_mrope": False,
+    },
+    "llada": {
+        "architectures": ["LLaDAModelLM"], "model_type": "llada", "d_model": 32, "n_layers": 2,
+        "auto_map": {"AutoModel": "modeling_llada.LLaDAModelLM"}, "n_heads": 4, "n_kv_heads": 2,
+        "mlp_hidden_size": 64, "max_sequence_length": 512, "embedding_size": 264,
+        "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "weight_tying": False, "eos_token_id": 257,
+        "block_type": "llama", "rope": True,
+    },
 }  # fmt: skip
 MASK = 259
 """Behind the tiny tokenizer's other tokens."""
-MASKS = {"sdar": "<|MASK|>", "fast-dllm-v2": "|<MASK>|"}
+MASKS = {
+    "sdar": "<|MASK|>",
+    "fast-dllm-v2": "|<MASK>|",
+    "dream": "<|mask|>",
+    "llada": "<|mdm_mask|>",
+}
+FAMILIES = {"sdar": "qwen3", "fast-dllm-v2": "qwen2", "dream": "qwen2", "llada": "llama"}
+BLOCKS = {"sdar": 4, "fast-dllm-v2": 32, "dream": None, "llada": None}
+"""None: everything sees everything."""
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 264,
          "num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-6,
          "rope_theta": 10000.0, "hidden_act": "silu", "max_position_embeddings": 512,
@@ -37,9 +56,8 @@ SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vo
 
 def publish(folder, kind):
     """Random weights under the published names and config."""
-    family = {"sdar": "qwen3", "fast-dllm-v2": "qwen2"}[kind]
     own = {key: value for key, value in SIZES.items() if key != "rope_theta"}
-    model = make_model(family, **own)
+    model = make_model(FAMILIES[kind], **own)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "norm" in name or "bias" in name:
@@ -48,8 +66,26 @@ def publish(folder, kind):
     tokenizer = make_tokenizer()
     tokenizer.add_special_tokens({"extra_special_tokens": [MASKS[kind]]})
     tokenizer.save_pretrained(folder)
-    (folder / "config.json").write_text(json.dumps({**SIZES, **CONFIGS[kind]}))
+    sizes = {} if kind == "llada" else SIZES
+    (folder / "config.json").write_text(json.dumps({**sizes, **CONFIGS[kind]}))
+    if kind == "llada":
+        tensors = load_file(folder / "model.safetensors")
+        save_file({llada_name(name): tensor for name, tensor in tensors.items()},
+                  folder / "model.safetensors", metadata={"format": "pt"})  # fmt: skip
     return folder
+
+
+def llada_name(name):
+    """The name of a Llama tensor in LLaDA's files."""
+    for theirs, ours in (
+        ("model.embed_tokens", "model.transformer.wte"), ("model.norm", "model.transformer.ln_f"),
+        ("lm_head", "model.transformer.ff_out"), ("model.layers", "model.transformer.blocks"),
+        ("self_attn.o_proj", "attn_out"), ("self_attn.", ""), ("input_layernorm", "attn_norm"),
+        ("post_attention_layernorm", "ff_norm"), ("mlp.gate_proj", "ff_proj"),
+        ("mlp.up_proj", "up_proj"), ("mlp.down_proj", "ff_out"),
+    ):  # fmt: skip
+        name = name.replace(theirs, ours)
+    return name
 
 
 def forward(weights, tokens, mask):
@@ -92,21 +128,24 @@ def forward(weights, tokens, mask):
 def test_logits_and_answers_are_those_of_the_published_model(tmp_path, kind):
     folder = publish(tmp_path / kind, kind)
     model = load(str(folder))
-    size = {"sdar": 4, "fast-dllm-v2": 32}[kind]
-    assert model.config.block_size == size
-    assert model.config.token_shift == (kind == "fast-dllm-v2")
+    size, is_whole = BLOCKS[kind] or 40, BLOCKS[kind] is None
+    assert model.config.context == ("full" if is_whole else "block")
+    assert is_whole or model.config.block_size == size
+    assert model.config.token_shift == (kind in ("fast-dllm-v2", "dream"))
     assert model.config.mask_token_id == MASK
-    tokens = torch.arange(5, 45)
-    place = torch.arange(40)
+    tokens, place = torch.arange(5, 45), torch.arange(40)
     mask = place[None] // size <= place[:, None] // size
     places = Places(place[None] * 0, place[None] // size, place[None] * 0, place[None])
-    ours = model.backbone.logits(
-        model.backbone.hidden(tokens[None], place[None], dense_mask(places, places, "block"))[0]
-    )
-    theirs = forward(load_file(folder / "model.safetensors"), tokens, mask)
+    seen = dense_mask(places, places, model.config.context)
+    ours = model.backbone.logits(model.backbone.hidden(tokens[None], place[None], seen)[0])
+    weights = load_file(folder / "model.safetensors")
+    if kind == "llada":
+        names = make_model("llama", vocab_size=264).state_dict()
+        weights = {name: weights[llada_name(name)] for name in names}
+    theirs = forward(weights, tokens, mask)
     theirs[:, MASK] = float("-inf")
     torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=1e-4)
-    causal = forward(load_file(folder / "model.safetensors"), tokens, place[None] <= place[:, None])
+    causal = forward(weights, tokens, place[None] <= place[:, None])
     assert (causal - theirs)[:, :MASK].abs().max() > 0.1
     ids = model.encode("hello")
     wanted, _ = decode_one_at_a_time(model.backbone, model.config, ids, 20)

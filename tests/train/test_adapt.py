@@ -217,14 +217,14 @@ def test_full_disk_leaves_the_old_checkpoint_whole(tmp_path, parent, data, monke
 def test_loss_that_is_not_finite_stops_with_the_last_checkpoint_good(
     tmp_path, parent, data, monkeypatch
 ):
-    plain, calls = diffusion.row_losses, []
+    plain, calls = diffusion.row_token_losses, []
 
     def breaks_later(*args, **kwargs):
         calls.append(1)
         denoise, next_token = plain(*args, **kwargs)
         return (denoise * float("nan") if len(calls) > 8 else denoise), next_token
 
-    monkeypatch.setattr(diffusion, "row_losses", breaks_later)
+    monkeypatch.setattr(diffusion, "row_token_losses", breaks_later)
     with pytest.raises(TrainingError, match="not finite at step 5"):
         adapt(str(parent), str(data), tmp_path / "out", recipe=recipe(), budget=Budget(steps=9))
     assert all(t.isfinite().all() for t in weights(tmp_path / "out").values())

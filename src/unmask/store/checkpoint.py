@@ -69,12 +69,11 @@ def load_checkpoint(
         if (folder / ADAPTER_CONFIG).exists():
             model, tokenizer, gate = _load_adapted(folder, config, dtype, progress)
         else:
-            tokenizer, gate = _load_tokenizer(folder), None
-            published = find_published(folder)
+            gate, published = None, find_published(folder)
             if config is None and published is not None:
-                model, config = load_published(folder, *published, tokenizer, dtype)
+                model, tokenizer, config = load_published(folder, *published, dtype)
             else:
-                model = _load_plain(folder, dtype)
+                model, tokenizer = _load_plain(folder, dtype), _load_tokenizer(folder)
     except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ModelError(f"{name} is not a readable checkpoint: {reason}") from error

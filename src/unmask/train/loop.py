@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from unmask.errors import DataError, Interrupted
 from unmask.train.pack import Packer
@@ -94,7 +95,7 @@ def _share_used(run: Run, budget: Budget, started: float, stop: threading.Event)
 
 
 def _report(
-    run: Run, line: dict[str, float], before: float, now: float, started: float
+    run: Run, line: dict[str, Any], before: float, now: float, started: float
 ) -> StepReport:
     """Time left from the pace of the last step, which is steadier than the start's."""
     pace = run.progress.log[-1]["seconds"]

@@ -22,6 +22,7 @@ from unmask.plugins import load_plugin
 from unmask.train.corrupt import Supervision, TrainingRow
 from unmask.train.pack import PackedRow
 from unmask.train.recipe import Recipe
+from unmask.train.tally import Tally
 
 HEAD_CHUNK = 1024
 """Positions whose logits exist at once."""
@@ -37,6 +38,8 @@ class Objective(nn.Module):
 
     next_token_weight: float
     """c."""
+    tally: Tally | None = None
+    """What the losses of a step were by noise level and by place; None where it makes no sense."""
 
     def __init__(self, backbone: Backbone, recipe: Recipe) -> None:
         super().__init__()
@@ -78,29 +81,44 @@ def row_hidden(backbone: Backbone, row: TrainingRow, context: Context) -> Tensor
     return backbone.hidden(row.tokens[None], row.position[None], mask)[0]
 
 
-def cross_entropy_sum(backbone: Backbone, hidden_TE: Tensor, supervision: Supervision) -> Tensor:
-    """Sum of -log p(label) over the supervised positions; a float32 scalar."""
-    total = hidden_TE.new_zeros((), dtype=torch.float32)
+def token_losses(backbone: Backbone, hidden_TE: Tensor, supervision: Supervision) -> Tensor:
+    """-log p(label) at each supervised position, (M,) float32."""
+    losses = [hidden_TE.new_zeros(0, dtype=torch.float32)]
     reads, labels = (
         torch.split(supervision.read, HEAD_CHUNK),
         torch.split(supervision.label, HEAD_CHUNK),
     )
 
     def chunk_loss(hidden_ME: Tensor, label_M: Tensor) -> Tensor:
-        return cross_entropy(backbone.logits(hidden_ME), label_M, reduction="sum")
+        return cross_entropy(backbone.logits(hidden_ME), label_M, reduction="none")
 
     for read_M, label_M in zip(reads, labels, strict=True):
-        total = total + checkpoint(chunk_loss, hidden_TE[read_M], label_M, use_reentrant=False)
-    return total
+        losses.append(checkpoint(chunk_loss, hidden_TE[read_M], label_M, use_reentrant=False))
+    return torch.cat(losses)
+
+
+def cross_entropy_sum(backbone: Backbone, hidden_TE: Tensor, supervision: Supervision) -> Tensor:
+    """Sum of -log p(label) over the supervised positions; a float32 scalar."""
+    return token_losses(backbone, hidden_TE, supervision).sum()
 
 
 def row_losses(
     backbone: Backbone, row: TrainingRow, context: Context, *, with_next_token: bool
 ) -> tuple[Tensor, Tensor]:
     """Summed cross-entropy of denoised tokens and of next tokens (0 where not asked for)."""
+    denoise_M, next_token_N = row_token_losses(
+        backbone, row, context, with_next_token=with_next_token
+    )
+    return denoise_M.sum(), next_token_N.sum()
+
+
+def row_token_losses(
+    backbone: Backbone, row: TrainingRow, context: Context, *, with_next_token: bool
+) -> tuple[Tensor, Tensor]:
+    """Cross-entropy of each denoised token, (M,), and next token, (N,); none if not asked for."""
     row = row.to(backbone.device)
     hidden_TE = row_hidden(backbone, row, context)
-    denoise = cross_entropy_sum(backbone, hidden_TE, row.denoise)
+    denoise = token_losses(backbone, hidden_TE, row.denoise)
     if not with_next_token:
-        return denoise, torch.zeros_like(denoise)
-    return denoise, cross_entropy_sum(backbone, hidden_TE, row.next_token)
+        return denoise, denoise[:0]
+    return denoise, token_losses(backbone, hidden_TE, row.next_token)

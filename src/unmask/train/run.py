@@ -41,7 +41,7 @@ class Progress:
     targets_seen: int = 0
     """Supervised tokens."""
     seconds: float = 0.0
-    log: list[dict[str, float]] = field(default_factory=list)
+    log: list[dict[str, Any]] = field(default_factory=list)
     """One line per optimizer step."""
 
 

@@ -1,6 +1,7 @@
 """One optimizer step: one row at a time forward and backward, then clip and step."""
 
 import math
+from typing import Any
 
 import torch
 
@@ -17,7 +18,7 @@ def training_row(run: Run, packer: Packer, row_number: int, share: float) -> Tra
     return run.objective.layout(packer.next_row, share, generator)
 
 
-def train_step(run: Run, rows: list[TrainingRow], share: float) -> dict[str, float]:
+def train_step(run: Run, rows: list[TrainingRow], share: float) -> dict[str, Any]:
     """One optimizer step over `rows`, when `share` of the run is done; returns its log line.
 
     The loss is a mean over the labels of all rows, whoever computes them.
@@ -47,7 +48,18 @@ def train_step(run: Run, rows: list[TrainingRow], share: float) -> dict[str, flo
         "learning_rate": rate,
         "targets": sum(row.targets for row in rows),
         "tokens": sum(len(row.tokens) for row in rows),
+        **_tallied(run),
     }
+
+
+def _tallied(run: Run) -> dict[str, Any]:
+    """What the objective has counted in this step, over all processes."""
+    tally = run.objective.tally
+    if tally is None:
+        return {}
+    means = tally.means(run.world.total(tally.sums.to(run.backbone.device)).cpu())
+    tally.sums.zero_()
+    return means
 
 
 def _backward(run: Run, rows: list[TrainingRow], labels: int) -> list[float]:

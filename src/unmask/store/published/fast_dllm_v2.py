@@ -7,9 +7,10 @@ Source: arXiv:2509.26328 and the published code and config.json
 from typing import Any
 
 from unmask.config import DiffusionConfig
+from unmask.store.foreign import Published
 
 
-class FastDllmV2:
+class FastDllmV2(Published):
     """Qwen2's own tensor names."""
 
     architecture = "Fast_dLLM_QwenForCausalLM"

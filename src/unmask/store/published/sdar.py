@@ -6,9 +6,10 @@ Source: arXiv:2510.06303 and the published config.json (JetLM/SDAR-1.7B-Chat and
 from typing import Any
 
 from unmask.config import DiffusionConfig
+from unmask.store.foreign import Published
 
 
-class Sdar:
+class Sdar(Published):
     """Qwen3's own tensor names."""
 
     architecture = "SDARForCausalLM"

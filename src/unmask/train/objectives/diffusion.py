@@ -12,9 +12,10 @@ from torch import Tensor
 from unmask.core.backbone import Backbone
 from unmask.plugins import load_plugin
 from unmask.train.corrupt import TrainingRow, noisy_layout
-from unmask.train.objective import Objective, row_losses
+from unmask.train.objective import Objective, row_token_losses
 from unmask.train.pack import PackedRow
 from unmask.train.recipe import Recipe
+from unmask.train.tally import Tally
 
 
 class BlockSizes(Protocol):
@@ -31,6 +32,7 @@ class Diffusion(Objective):
     def __init__(self, backbone: Backbone, recipe: Recipe) -> None:
         super().__init__(backbone, recipe)
         self.next_token_weight = recipe.ar_coefficient if recipe.context == "causal" else 0.0
+        self.tally: Tally = Tally()
         self.noise = load_plugin("unmask.core.noise", recipe.noise)()
         self.block_sizes: BlockSizes = load_plugin("unmask.train.block_sizes", recipe.block_sizes)()
 
@@ -51,10 +53,11 @@ class Diffusion(Objective):
 
     def forward(self, row: TrainingRow) -> Tensor:
         """Both losses; that of next tokens is 0 where it has no weight."""
-        with_next_token = self.next_token_weight > 0
-        return torch.stack(
-            row_losses(self.backbone, row, self.recipe.context, with_next_token=with_next_token)
+        denoise_M, next_token_N = row_token_losses(
+            self.backbone, row, self.recipe.context, with_next_token=self.next_token_weight > 0
         )
+        self.tally.add(row, denoise_M, int(self.recipe.token_shift))
+        return torch.stack([denoise_M.sum(), next_token_N.sum()])
 
 
 plugin = Diffusion
