@@ -2,7 +2,7 @@ import pytest
 from conftest import VOCABULARY
 
 from unmask.errors import DataError, ModelError
-from unmask.train.chat import encode_row
+from unmask.train.chat import Sample, cut_sample, encode_row
 from unmask.train.rows import Row, conversation
 
 ENDS = frozenset({VOCABULARY - 2})
@@ -59,3 +59,14 @@ def test_no_template_is_an_error(tokenizer):
     tokenizer.chat_template = None
     with pytest.raises(ModelError, match="no chat template"):
         encode_row(Row(where="x", messages=conversation("a", "b")), tokenizer, ENDS)
+
+
+def test_samples_are_cut_as_often_as_asked_and_anywhere():
+    whole = Sample(list(range(20)), [place >= 8 for place in range(20)])
+    cut = [cut_sample(whole, 0.3, f"0/{index}") for index in range(2000)]
+    lengths = [len(sample.ids) for sample in cut]
+    assert abs(sum(length < 20 for length in lengths) / 2000 - 0.3 * 11 / 12) < 0.04
+    assert set(lengths) == set(range(9, 21))  # at least one target is left
+    assert all(sample.is_target == whole.is_target[: len(sample.ids)] for sample in cut)
+    assert cut[5] == cut_sample(whole, 0.3, "0/5")
+    assert {len(cut_sample(whole, 0.0, f"0/{index}").ids) for index in range(50)} == {20}

@@ -12,7 +12,7 @@ from unmask.store.checkpoint import load_checkpoint
 from unmask.store.embedded import ALIASES
 from unmask.store.folders import recover_folder
 from unmask.store.vocabulary import add_mask_token, end_token_ids
-from unmask.train.chat import Sample, encode_row
+from unmask.train.chat import Sample, cut_sample, encode_row
 from unmask.train.loop import Budget, StepReport, train
 from unmask.train.objective import make_objective
 from unmask.train.optim import make_optimizer
@@ -122,7 +122,8 @@ def _packer(run: Run, source: Source) -> Packer:
     ends = end_token_ids(run.backbone.model, run.tokenizer)
 
     def sample_at(index: int) -> Sample:
-        return encode_row(source.row(index), run.tokenizer, ends, run.backbone.mask_token_id)
+        sample = encode_row(source.row(index), run.tokenizer, ends, run.backbone.mask_token_id)
+        return cut_sample(sample, run.recipe.cut_share, f"{run.recipe.seed}/{index}")
 
     return Packer(
         sample_at,

@@ -1,5 +1,6 @@
 """From a row to token ids and which of them are targets. Knows no block."""
 
+import random
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,19 @@ def encode_row(
     if not any(sample.is_target):
         raise DataError(f"{row.where} has nothing to learn: it is a single token")
     return sample
+
+
+def cut_sample(sample: Sample, share: float, seed: str) -> Sample:
+    """With probability `share` the sample up to a random target, at least one; else all of it.
+
+    >>> len(cut_sample(Sample([1, 2, 3, 4], [False, True, True, True]), 1.0, "0/1").ids)
+    3
+    """
+    drawn = random.Random(seed)
+    if share == 0 or drawn.random() >= share:
+        return sample
+    kept = drawn.randrange(sample.is_target.index(True) + 1, len(sample.ids) + 1)
+    return Sample(sample.ids[:kept], sample.is_target[:kept])
 
 
 def _encode(row: Row, tokenizer: Any, end_token_ids: frozenset[int]) -> Sample:

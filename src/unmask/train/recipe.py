@@ -28,7 +28,8 @@ LIMITS: dict[str, Limit] = {
     **dict.fromkeys(("learning_rate", "clip_norm"), POSITIVE),
     **dict.fromkeys(("row_tokens", "rows_per_step", "steps", "save_every", "lora_rank",
                      "lora_alpha", "windows", "view_pairs"), AT_LEAST_ONE),
-    "soft_weight": (lambda number: 0 <= number <= 1, "between 0 and 1"),
+    **dict.fromkeys(("soft_weight", "cut_share"),
+                    (lambda number: 0 <= number <= 1, "between 0 and 1")),
     **dict.fromkeys(("warmup_steps", "weight_decay", "ar_coefficient", "keep", "seed"),
                     NOT_NEGATIVE),
     **dict.fromkeys(("beta1", "beta2"), SHARE),
@@ -64,6 +65,9 @@ class Recipe:
     """Context `draft`: share of what the clean stream would say in the labels (ours)."""
     ar_coefficient: float = 0.3
     """Weight of the next-token loss on the clean stream in context `causal`."""
+    cut_share: float = 0.0
+    """Share of samples cut short at a random token, so that not every canvas ends an answer
+    (dQwen3.5; its share is not published)."""
     row_tokens: int = 448
     """L, clean tokens a packed row may hold."""
     rows_per_step: int = 4
