@@ -267,3 +267,19 @@ def test_bad_input_is_one_line_and_exit_code_two(run, parent, adapted, data, tmp
     assert message in line
     assert "Traceback" not in err
     assert not (tmp_path / "out").exists()
+
+
+def test_order_of_decoding_with_its_picture(run, adapted, data, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"prompt": "say red", "response": "red"}\n' * 3)
+    picture = tmp_path / "order.png"
+    common = ("order", adapted, "--data", rows, "--limit", 3, "--max-new-tokens", 12)
+    told = as_json(run(*common, "--out", picture, "--json"))
+    assert 0 <= told["local"] <= 1
+    assert told["answers"] == len(told["local_each"])
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    at_random = as_json(run(*common, "--strategy", "random", "--json"))
+    assert at_random["orders"] != told["orders"]
+    code, _, err = run(*common, "--out", tmp_path / "order.gif")
+    assert code == 2
+    assert "must end in" in err

@@ -4,7 +4,19 @@ import sys
 
 import typer
 
-from unmask.cli import adapt, average, bench, chat, demo, distill, generate, inspect, plot, verify
+from unmask.cli import (
+    adapt,
+    average,
+    bench,
+    chat,
+    demo,
+    distill,
+    generate,
+    inspect,
+    order,
+    plot,
+    verify,
+)
 from unmask.errors import UnmaskError
 
 app = typer.Typer(
@@ -17,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for module in (demo, adapt, average, distill, generate, chat, verify, inspect, bench, plot):
+for module in (demo, adapt, average, distill, generate, chat, verify, inspect, bench, order, plot):
     app.command(name=module.__name__.rsplit(".", 1)[-1])(module.command)
 
 

@@ -24,21 +24,30 @@ def command(
     """Draw quality against speed, speed against batch size, and the order of decoding."""
     output = Output(as_json=json, quiet=quiet)
     picture = out or results.with_suffix(".png")
-    if picture.suffix not in ENDINGS:
-        raise ConfigError(f"--out {picture} must end in {', '.join(ENDINGS)}")
+    check_picture(picture)
     read = read_results(results)
-    try:
-        from unmask.evals.plots import draw
-    except ModuleNotFoundError as error:
-        raise MissingExtraError('plotting needs matplotlib: pip install "unmask[eval]"') from error
-    try:
-        draw(read, picture)
-    except OSError as error:
-        raise ConfigError(f"cannot write --out {picture}: {error}") from error
+    load_plots().draw(read, picture)
     if json:
         output.emit({"out": str(picture), "cells": len(read["cells"])})
     else:
         output.text(str(picture))
+
+
+def check_picture(path: Path) -> None:
+    """Raise a ConfigError unless a picture can be written there."""
+    if path.suffix not in ENDINGS:
+        raise ConfigError(f"--out {path} must end in {', '.join(ENDINGS)}")
+    if not path.resolve().parent.is_dir():
+        raise ConfigError(f"cannot write --out {path}: {path.parent} is no folder")
+
+
+def load_plots() -> Any:
+    """The module that draws, where matplotlib is installed."""
+    try:
+        from unmask.evals import plots
+    except ModuleNotFoundError as error:
+        raise MissingExtraError('plotting needs matplotlib: pip install "unmask[eval]"') from error
+    return plots
 
 
 def read_results(path: Path) -> dict[str, Any]:

@@ -30,6 +30,22 @@ def draw(results: Results, out: Path) -> None:
     figure.savefig(out, dpi=150)
 
 
+def draw_orders(orders: list[list[int]], out: Path) -> None:
+    """One line an answer, one column a token: when it was decided, from first to last."""
+    mpl.use("Agg")
+    longest = max(map(len, orders))
+    grid = [
+        [*(step / max(1, max(order)) for step in order), *[float("nan")] * (longest - len(order))]
+        for order in orders
+    ]
+    figure = Figure(figsize=(10, 1.5 + 0.3 * len(orders)), layout="constrained")
+    axes = figure.add_subplot()
+    image = axes.imshow(grid, aspect="auto", cmap="viridis", interpolation="nearest")
+    axes.set(xlabel="token", ylabel="answer", title="when each token was decided")
+    figure.colorbar(image, ax=axes, label="0 first, 1 last")
+    figure.savefig(out, dpi=150)
+
+
 def draw_quality(axes: Axes, cells: list[dict[str, Any]]) -> None:
     """Accuracy with its interval against tokens/s; points of one kind are joined."""
     for label, group in by_kind(cells).items():
