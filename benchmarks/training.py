@@ -62,12 +62,12 @@ class Subject:
         )  # fmt: skip
 
     def step(self) -> tuple[int, int]:
-        """Forward and backward of one row; supervised tokens and tokens computed."""
+        """Forward and backward of one row; terms of its loss and tokens computed."""
         row = self.objective.layout(self.packer.next_row, 1.0, torch.Generator().manual_seed(0))
         losses = self.objective(row)
         (losses[0] / row.labels).backward()
         self.model.zero_grad()
-        return row.targets, len(row.tokens)
+        return row.labels, len(row.tokens)
 
     def baseline_step(self) -> tuple[int, int]:
         """The same row in the layout of published code."""
@@ -141,19 +141,19 @@ def speeds(chosen: argparse.Namespace) -> None:
     report("ours, 3 L", full.step, 6 * trunk / peak)
     for pairs in (2, 4):
         full.objective = make_objective(full.backbone, make_recipe(chosen, view_pairs=pairs))
-        report(f"ours, {pairs} pairs of views", full.step, 6 * trunk / peak, times=pairs)
+        report(f"ours, {pairs} pairs of views", full.step, 6 * trunk / peak)
     drafts = {"context": "draft", "trainable": "lora", "windows": 48,
               "block_size": 8, "sub_block_size": 8}  # fmt: skip
     denoiser = Subject(chosen.model, chosen.data, make_recipe(chosen, **drafts))
     report("denoiser LoRA, windows of 8", denoiser.step, 4 * trunk / peak)
 
 
-def report(name: str, step, seconds_per_token: float, times: int = 1) -> None:
+def report(name: str, step, seconds_per_token: float) -> None:
     step()
     started, targets, tokens = time.perf_counter(), 0, 0
     for _ in range(REPEATS):
         some, computed = step()
-        targets, tokens = targets + times * some, tokens + computed
+        targets, tokens = targets + some, tokens + computed
     spent = time.perf_counter() - started
     print(f"{name:34s} {targets / spent:7.1f} supervised tokens/s, {tokens / spent:7.1f} computed, "
           f"{tokens * seconds_per_token / spent:.0%} of the machine's matrix products in the trunk",

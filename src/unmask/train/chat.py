@@ -52,7 +52,7 @@ def cut_sample(sample: Sample, share: float, seed: str) -> Sample:
 def _encode(row: Row, tokenizer: Any, end_token_ids: frozenset[int]) -> Sample:
     if row.messages is not None:
         try:
-            sample = _encode_messages(row.messages, row.where, tokenizer, end_token_ids)
+            sample = _encode_messages(row, row.messages, tokenizer, end_token_ids)
         except PromptError as error:
             raise DataError(f"{row.where}: {error}") from error
         if row.is_cut and sample.ids[-1] in end_token_ids:
@@ -65,7 +65,7 @@ def _encode(row: Row, tokenizer: Any, end_token_ids: frozenset[int]) -> Sample:
 
 
 def _encode_messages(
-    messages: list[Message], where: str, tokenizer: Any, end_token_ids: frozenset[int]
+    row: Row, messages: list[Message], tokenizer: Any, end_token_ids: frozenset[int]
 ) -> Sample:
     """Render every prefix that ends before and after an assistant turn; the difference is it."""
     ids: list[int] = []
@@ -73,12 +73,14 @@ def _encode_messages(
     for turn, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
-        before = render(messages[:turn], tokenizer, add_generation_prompt=True)
-        after = render(messages[: turn + 1], tokenizer, add_generation_prompt=False)
+        before = render(messages[:turn], tokenizer, add_generation_prompt=True, tools=row.tools)
+        after = render(
+            messages[: turn + 1], tokenizer, add_generation_prompt=False, tools=row.tools
+        )
         if before[: len(ids)] != ids or after[: len(before)] != before:
             raise DataError(
-                f"{where}: the chat template rewrites earlier turns, so what the assistant said "
-                "cannot be told apart; use a template that only appends"
+                f"{row.where}: the chat template rewrites earlier turns, so what the assistant "
+                "said cannot be told apart; use a template that only appends"
             )
         is_target += [False] * (len(before) - len(ids))
         is_target += [True] * _said(after[len(before) :], end_token_ids)

@@ -19,6 +19,8 @@ class Row:
     where: str
     """File and line, or task and seed: for messages about this row."""
     messages: list[Message] | None = None
+    tools: list[dict[str, Any]] | None = None
+    """Tools that the assistant may call."""
     text: str | None = None
     is_cut: bool = False
     """The last answer stops short: it has no end of turn to learn."""
@@ -69,7 +71,8 @@ def row_from(values: Any, where: str) -> Row:
     match values:
         case {"messages": [*messages]} if messages and all(map(_is_message, messages)):
             is_cut = values.get("is_cut") is True
-            return Row(where=where, messages=_checked(messages, where), is_cut=is_cut)
+            tools = values.get("tools") or None
+            return Row(where=where, messages=_checked(messages, where), tools=tools, is_cut=is_cut)
         case {"prompt": str(prompt), "response": str(response)}:
             return Row(where=where, messages=conversation(prompt, response))
         case {"text": str(text)} if text:
@@ -90,6 +93,8 @@ def _checked(messages: list[Message], where: str) -> list[Message]:
 def _is_message(value: Any) -> bool:
     match value:
         case {"role": str(), "content": str()}:
+            return True
+        case {"role": "assistant", "tool_calls": [_, *_]}:  # it may say nothing beside them
             return True
     return False
 
