@@ -283,3 +283,16 @@ def test_order_of_decoding_with_its_picture(run, adapted, data, tmp_path):
     code, _, err = run(*common, "--out", tmp_path / "order.gif")
     assert code == 2
     assert "must end in" in err
+
+
+def test_a_training_run_as_a_picture(run, parent, data, tmp_path):
+    out = tmp_path / "run"
+    run("adapt", parent, "--data", data, "--out", out, "--steps", 3, "--quiet", *SMALL)
+    told = as_json(run("plot", out, "--json"))
+    assert told == {"out": str(tmp_path / "run.png"), "steps": 3}
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+    code, _, err = run("plot", tmp_path)
+    assert code == 2
+    assert "holds no log of training" in err
+    (out / "trainer" / "log.jsonl").write_text("half a li")
+    assert "is damaged" in run("plot", out)[2]

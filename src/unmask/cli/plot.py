@@ -1,5 +1,6 @@
-"""`unmask plot`: the results of a bench as a picture."""
+"""`unmask plot`: the results of a bench, or a training run, as a picture."""
 
+import importlib
 import json as json_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,21 +15,29 @@ ENDINGS = (".pdf", ".png", ".svg")
 
 
 def command(
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="From unmask bench --out.")],
+    results: Annotated[
+        Path, typer.Argument(help="From unmask bench --out, or the folder of a training run.")
+    ],
     out: Annotated[
         Path | None, typer.Option(help="png, svg or pdf; beside RESULTS if unset.")
     ] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draw quality against speed, speed against batch size, and the order of decoding."""
+    """Draw a bench (quality, speed, order of decoding) or a training run (loss, gradient)."""
     output = Output(as_json=json, quiet=quiet)
-    picture = out or results.with_suffix(".png")
+    picture = out or results.with_name(results.name.removesuffix(".json") + ".png")
     check_picture(picture)
-    read = read_results(results)
-    load_plots().draw(read, picture)
+    if results.is_dir():
+        log = read_log(results)
+        told: dict[str, Any] = {"out": str(picture), "steps": len(log)}
+        load_plots("training_plot").draw_training(log, picture, str(results))
+    else:
+        read = read_results(results)
+        told = {"out": str(picture), "cells": len(read["cells"])}
+        load_plots().draw(read, picture)
     if json:
-        output.emit({"out": str(picture), "cells": len(read["cells"])})
+        output.emit(told)
     else:
         output.text(str(picture))
 
@@ -41,13 +50,29 @@ def check_picture(path: Path) -> None:
         raise ConfigError(f"cannot write --out {path}: {path.parent} is no folder")
 
 
-def load_plots() -> Any:
-    """The module that draws, where matplotlib is installed."""
+def load_plots(name: str = "plots") -> Any:
+    """A module of `evals` that draws, where matplotlib is installed."""
     try:
-        from unmask.evals import plots
+        return importlib.import_module(f"unmask.evals.{name}")
     except ModuleNotFoundError as error:
         raise MissingExtraError('plotting needs matplotlib: pip install "unmask[eval]"') from error
-    return plots
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """The log of a training run: in its trainer/, or beside the weights of one that ships.
+
+    Raises:
+        ConfigError: there is none, or it is damaged.
+    """
+    for path in (folder / "trainer" / "log.jsonl", folder / "log.jsonl"):
+        if path.exists():
+            try:
+                log = [json_module.loads(line) for line in path.read_text("utf-8").splitlines()]
+            except ValueError as error:
+                raise ConfigError(f"{path} is damaged: {error}") from error
+            if log:
+                return log
+    raise ConfigError(f"{folder} holds no log of training; expected the --out of unmask adapt")
 
 
 def read_results(path: Path) -> dict[str, Any]:
